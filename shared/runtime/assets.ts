@@ -1,0 +1,13 @@
+import { existsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/** Folder of the package: the nearest one above this file with a package.json, from source and from dist alike. */
+export const PACKAGE_ROOT = findRoot(dirname(fileURLToPath(import.meta.url)))
+
+function findRoot(from: string): string {
+  if (existsSync(join(from, 'package.json'))) return from
+  const parent = dirname(from)
+  if (parent === from) throw new Error('no package.json above the running code')
+  return findRoot(parent)
+}

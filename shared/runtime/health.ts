@@ -1,0 +1,40 @@
+import type { FastifyInstance } from 'fastify'
+import type { Registry } from 'prom-client'
+
+/** One thing a service needs before it can do its work, or wants and can do without (`isRequired` false). */
+export interface ReadinessCheck {
+  readonly name: string
+  readonly isRequired: boolean
+  readonly isReady: () => boolean
+}
+
+/**
+ * Adds `/livez` (the process works; no dependency is asked), `/readyz` (it can do its work; `?verbose` lists
+ * each check) and `/metrics`.
+ */
+export function useHealth(
+  app: FastifyInstance,
+  options: { checks: readonly ReadinessCheck[]; isRunning: () => boolean; registry: Registry },
+): void {
+  app.get('/livez', () => ({ status: 'ok' }))
+  app.get('/healthz', () => ({ status: 'ok' }))
+  app.get<{ Querystring: { verbose?: string } }>('/readyz', (req, reply) => {
+    const checks = [
+      { name: 'running', isRequired: true, ready: options.isRunning() },
+      ...options.checks.map(({ name, isRequired, isReady }) => ({
+        name,
+        isRequired,
+        ready: isReady(),
+      })),
+    ]
+    const isReady = checks.every((check) => check.ready || !check.isRequired)
+    void reply.code(isReady ? 200 : 503)
+    const status = isReady ? 'ready' : 'not ready'
+    const waitingFor = checks.filter((check) => !check.ready).map((check) => check.name)
+    return { status, waitingFor, ...(req.query.verbose !== undefined && { checks }) }
+  })
+  app.get('/metrics', async (_req, reply) => {
+    void reply.type(options.registry.contentType)
+    return await options.registry.metrics()
+  })
+}

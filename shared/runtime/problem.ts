@@ -1,0 +1,94 @@
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { type InputProblem, QuotaError } from '../errors.ts'
+import type { Logger } from './logger.ts'
+
+/** An RFC 9457 problem document; `code` and `errors` are extensions. */
+export interface Problem {
+  readonly type: string
+  readonly title: string
+  readonly status: number
+  readonly detail: string
+  readonly code: string
+  readonly requestId: string
+  readonly errors?: readonly InputProblem[]
+}
+
+const TITLES: Readonly<Record<number, string>> = {
+  400: 'The request is not valid',
+  401: 'Authentication is required',
+  403: 'This token may not do that',
+  404: 'Not found',
+  405: 'Method not allowed',
+  406: 'Not acceptable',
+  409: 'The request conflicts with the present state',
+  412: 'The resource has changed since it was read',
+  413: 'The request body is too large',
+  415: 'The request body must be application/json',
+  422: 'The request is not valid',
+  428: 'A precondition is required',
+  429: 'Too many requests',
+  503: 'Temporarily unavailable',
+}
+
+export function sendProblem(
+  reply: FastifyReply,
+  problem: { status: number; code: string; detail: string; errors?: readonly InputProblem[] },
+): FastifyReply {
+  const body: Problem = {
+    type: 'about:blank',
+    title: TITLES[problem.status] ?? 'Request failed',
+    status: problem.status,
+    detail: problem.detail,
+    code: problem.code,
+    requestId: String(reply.request.id),
+    ...(problem.errors && { errors: problem.errors }),
+  }
+  return reply.code(problem.status).type('application/problem+json').send(JSON.stringify(body))
+}
+
+/**
+ * Makes every failure of `app` a problem document. Must be called before routes are registered.
+ *
+ * What a caller can mend is said in full; a failure of ours says only its code and the request id.
+ */
+export function useProblems(app: FastifyInstance, log: Logger): void {
+  app.setNotFoundHandler((req, reply) =>
+    sendProblem(reply, {
+      status: 404,
+      code: 'QUOTA_NOT_FOUND',
+      detail: `there is no ${req.method} ${req.url.split('?')[0]}`,
+    }),
+  )
+  app.setErrorHandler((err: FastifyError, req, reply) => sendError(err, req, reply, log))
+}
+
+function sendError(
+  err: FastifyError,
+  req: FastifyRequest,
+  reply: FastifyReply,
+  log: Logger,
+): FastifyReply {
+  if (err instanceof QuotaError) {
+    if (err.status >= 500) log.warn({ err, reqId: req.id }, 'request failed')
+    return sendProblem(reply, {
+      status: err.status,
+      code: err.code,
+      detail: err.message,
+      ...(err.problems.length > 0 && { errors: err.problems }),
+    })
+  }
+  const status = err.statusCode ?? 500
+  if (status < 500) {
+    return sendProblem(reply, {
+      status,
+      code: err.code ?? 'QUOTA_INVALID_INPUT',
+      detail: err.message,
+    })
+  }
+  log.error({ err, reqId: req.id }, 'request failed unexpectedly')
+  return sendProblem(reply, {
+    status: 500,
+    code: 'QUOTA_INTERNAL',
+    detail: `an unexpected failure; the log has it under request ${req.id}`,
+  })
+}
