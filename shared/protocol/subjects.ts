@@ -1,0 +1,50 @@
+/**
+ * Every NATS subject of the plane, built in one place.
+ *
+ * A region's name is one subject token as it stands: the pattern of a name has no dot, space or wildcard, so
+ * the mapping is the identity and two regions can never share a subject.
+ */
+import { assert } from '../core/assert.ts'
+import type { RegionId } from '../core/policy.ts'
+
+const ROOT = 'quotaplane.v1'
+const STATE_PREFIX = `${ROOT}.state.`
+
+/** What a region may be called; the same rule where regions are registered. */
+export const REGION_PATTERN = /^[a-z0-9][a-z0-9-]{0,62}$/
+
+/** Records of every region. */
+export const STATE_SUBJECTS = `${STATE_PREFIX}*`
+
+/** Admin says the newest revision here, each second and on each change: `PolicyHint`. */
+export const POLICY_REVISION_SUBJECT = `${ROOT}.policy.revision`
+
+/** Requests for the changes since a revision, answered by any admin: `ChangesRequest` -> `ChangesReply`. */
+export const POLICY_CHANGES_SUBJECT = `${ROOT}.policy.changes`
+
+/** Requests for a region's next incarnation, answered by any admin. */
+export const INCARNATION_SUBJECTS = `${ROOT}.incarnation.*`
+
+/** Admins that answer requests share this queue group, so that each request is answered once. */
+export const ADMIN_QUEUE = 'quotaplane-admin'
+
+/** Where `region` publishes its record. */
+export function stateSubject(region: RegionId): string {
+  return `${STATE_PREFIX}${regionToken(region)}`
+}
+
+/** Where `region` asks for its next incarnation. */
+export function incarnationSubject(region: RegionId): string {
+  return `${ROOT}.incarnation.${regionToken(region)}`
+}
+
+/** The region that a state or incarnation subject names; null when it names none. */
+export function regionOfSubject(subject: string): RegionId | null {
+  const token = subject.slice(subject.lastIndexOf('.') + 1)
+  return REGION_PATTERN.test(token) ? token : null
+}
+
+function regionToken(region: RegionId): string {
+  assert(REGION_PATTERN.test(region), `"${region}" is a region's name`)
+  return region
+}
