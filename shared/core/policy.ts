@@ -77,7 +77,16 @@ export interface RegionLimit extends LimitNumbers {
   readonly floor: number
   readonly previous: LimitNumbers | null
   readonly changedAtUs: number
+  /**
+   * Level of a bucket without stored state: `tokens` at `atUs`, refilling since. An absent bucket was idle long
+   * enough to be full under the old numbers; without this a grown share would be born with tokens that another
+   * region has already spent.
+   */
+  readonly idle: { readonly tokens: number; readonly atUs: number }
 }
+
+/** What a region is to enforce of a limit. The store adds what lets live counters settle across the change. */
+export type RegionLimitSpec = Omit<RegionLimit, 'version' | 'previous' | 'changedAtUs' | 'idle'>
 
 /** A policy as one region's enforcers read it from their own Redis. */
 export interface RegionPolicy {
@@ -88,4 +97,9 @@ export interface RegionPolicy {
   readonly match: readonly MatchEntry[]
   readonly onStoreFailure: StoreFailureBehaviour
   readonly limits: readonly RegionLimit[]
+}
+
+/** What a region is to enforce of a policy, before its store has stamped the change. */
+export type RegionPolicySpec = Omit<RegionPolicy, 'limits'> & {
+  readonly limits: readonly RegionLimitSpec[]
 }

@@ -10,8 +10,9 @@ import type {
   Sample,
   ShareOutcome,
   ShareWrite,
+  UsageRow,
 } from './ledger/types.ts'
-import type { Policy, RegionId, RegionLimit, RegionPolicy } from './policy.ts'
+import type { Policy, RegionId, RegionLimit, RegionPolicy, RegionPolicySpec } from './policy.ts'
 
 /** One limit to decide for one check: which numbers apply and which counter. */
 export interface CheckTarget {
@@ -40,17 +41,28 @@ export interface LimitDecision {
   readonly retryAfterMs: number | null
 }
 
+/** The decisions of one check, one for each target in order, all taken at `atUs` (Redis TIME). */
+export interface CheckAnswer {
+  readonly atUs: number
+  readonly decisions: readonly LimitDecision[]
+}
+
 /**
  * The enforcer's view of its region's Redis.
  *
  * `check` is not idempotent. It rejects with QUOTA_STORE_UNAVAILABLE when Redis does not answer within the
- * deadline (the check may or may not have counted) or its scripts are not loaded (nothing counted), and with
- * QUOTA_POLICY_STALE when the region has a newer policy version than `version` (nothing counted).
+ * deadline (the check may or may not have counted) or its scripts are not loaded (nothing counted), with
+ * QUOTA_POLICY_STALE when the region has a newer policy version than `version` (nothing counted), and with
+ * QUOTA_OVERLOADED when too many checks wait already (nothing counted).
  */
 export interface CheckStore {
-  check(check: GroupCheck, version: number): Promise<readonly LimitDecision[]>
-  /** Gives tokens of an admitted check back; never above capacity, never into another window. */
-  giveBack(check: GroupCheck, version: number): Promise<void>
+  /** Decides all targets or none: tokens are taken only when every target allows. */
+  check(check: GroupCheck, version: number): Promise<CheckAnswer>
+  /**
+   * Gives the tokens of an admitted check back; `atUs` is that check's answer. Never above capacity, never into
+   * another window, never for a counter that has expired. At most once: it is not repeated on failure.
+   */
+  giveBack(check: GroupCheck, version: number, atUs: number): Promise<void>
 }
 
 /** A region's policies as its enforcers read them; `version` grows with each change in the region. */
@@ -60,7 +72,12 @@ export interface RegionPolicies {
   readonly policies: readonly RegionPolicy[]
 }
 
-/** Reads the policies that the sync daemon keeps in Redis. `readSince` gives null when nothing changed. */
+/**
+ * Reads the policies that the sync daemon keeps in Redis; version 0 while there are none.
+ *
+ * Both reject with QUOTA_STORE_UNAVAILABLE. Compare versions for being different, not for being larger: a Redis
+ * that lost its data begins again.
+ */
 export interface PolicyReader {
   readVersion(): Promise<number>
   readAll(): Promise<RegionPolicies>
@@ -69,7 +86,10 @@ export interface PolicyReader {
 /** Whether this Redis went on running since the daemon's scripts were loaded, and what it holds. */
 export interface OpenedStore {
   readonly fence: number
-  /** True when the check script is loaded under this server's present replication id. */
+  /**
+   * True when the check scripts are loaded under this server's present replication id and no slot group has
+   * lost its state: enforcers are being served, and what was read is the truth.
+   */
   readonly scriptsLoaded: boolean
   /** 0 when this Redis never had a daemon. */
   readonly incarnation: number
@@ -80,56 +100,68 @@ export interface OpenedStore {
   readonly members: readonly RegionId[]
   readonly pairs: Readonly<Record<RegionId, PairState>>
   readonly rows: readonly LedgerRow[]
+  /** Redis TIME minus the daemon's clock, never more than the true difference. */
   readonly storeOffsetMs: number
 }
 
 export interface Collected {
   readonly storeOffsetMs: number
   readonly samples: readonly Sample[]
+  /** Untracked keys that denied or ran low since the last reading; each is named again while it stays so. */
   readonly noticed: readonly CounterId[]
-  readonly usage: readonly {
-    readonly limitId: number
-    readonly usageEpoch: number
-    readonly window: number
-    readonly admitted: number
-    readonly denied: number
-    readonly returned: number
-  }[]
+  /** Tracked keys whose share is not in Redis (expired, or deleted by someone): write it or untrack the key. */
+  readonly missing: readonly CounterId[]
+  /** Own usage of the windows touched since the last reading, cumulative per window. */
+  readonly usage: readonly UsageRow[]
 }
 
 /**
  * The sync daemon's view of its region's Redis, over one connection that never reconnects by itself.
  *
- * Every write carries the fence and is refused with QUOTA_FENCED under a newer one. A write without a reply
- * leaves the daemon in doubt: it must `open` again (a new fence) before it publishes or writes.
+ * Every write carries the fence and rejects with QUOTA_FENCED under a newer one, or where the store has lost the
+ * fence. A write without a reply (QUOTA_STORE_UNAVAILABLE) leaves the store in doubt: from then on every method
+ * but `claimLeadership`, `releaseLeadership`, `open` and `close` rejects with QUOTA_FENCED until `open` has taken
+ * a new fence.
  */
 export interface RegionStore {
   /** Takes or renews the leadership of the region for `ttlMs`; false while another holder has it. */
   claimLeadership(holder: string, ttlMs: number): Promise<boolean>
   releaseLeadership(holder: string): Promise<void>
-  /** Raises the fence in every slot group first, then reads. */
+  /** Raises the fence in every slot group first, then reads. Changes nothing that enforcers see. */
   open(): Promise<OpenedStore>
   /**
-   * Loads the scripts for a new boot: levels start again at `startUs` (0: buckets may begin full), rows of
-   * another incarnation do not count.
+   * Starts a new boot in every slot group and stops serving checks until `serve`. Shares of another incarnation
+   * do not count any more. `levels` empty: buckets start again at zero, running windows count as full; full:
+   * only where this region never admitted anything. Left out where the store was kept.
    */
   begin(boot: {
     readonly incarnation: number
-    readonly startMs: number | null
+    readonly levels: 'empty' | 'full'
     readonly recovering: boolean
   }): Promise<void>
+  /**
+   * Loads the check scripts under this server's replication id and serves checks with them. Called once policies
+   * and shares are as they should be; repeating it is harmless.
+   */
+  serve(): Promise<void>
+  /** Sequence numbers below `upTo` may be used once this resolves. */
   reserveSeq(upTo: number): Promise<void>
   collect(): Promise<Collected>
   writePairs(pairs: Readonly<Record<RegionId, PairState>>): Promise<void>
+  /** Each share and its ledger row in one atomic write; a row null removes both. Outcomes by key. */
   writeShares(writes: readonly ShareWrite[]): Promise<ReadonlyMap<CounterId, ShareOutcome>>
-  /** Makes `policies` the region's policies, all at one version, and refuses checks under an older one. */
+  /**
+   * Makes `region` the region's policies and refuses checks under an older version once it resolves; gives the
+   * new version. While `recovering`, every limit has its floor in place of its home.
+   */
   writePolicies(change: {
     readonly revision: number
     readonly members: readonly RegionId[]
     readonly plane: readonly Policy[]
-    readonly region: readonly RegionPolicy[]
+    readonly region: readonly RegionPolicySpec[]
     readonly recovering: boolean
   }): Promise<number>
+  close(): Promise<void>
 }
 
 /** Carries records between regions; loses, repeats and reorders as it likes. */

@@ -96,7 +96,7 @@ export interface RecordRow {
 export interface UsageRow {
   readonly limitId: number
   readonly usageEpoch: number
-  /** Index of the window: floor(time / windowMs). */
+  /** Index of the window: floor(time / usageWindowMs(windowMs)). */
   readonly window: number
   readonly admitted: number
   readonly denied: number
