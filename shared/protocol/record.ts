@@ -66,7 +66,8 @@ const row = z.object({
   admitted: whole,
   denied: whole,
   returned: whole,
-  lent: byRegion(z.tuple([whole, whole])),
+  quarantined: whole.max(POOL_UNITS),
+  lent: byRegion(z.tuple([whole, whole, whole])),
   gaveBack: byRegion(z.tuple([whole, whole])),
 })
 

@@ -31,7 +31,8 @@ const row = fc.record({
   admitted: whole,
   denied: whole,
   returned: whole,
-  lent: perRegion(fc.tuple(whole, whole)),
+  quarantined: fc.nat({ max: 1_000_000 }),
+  lent: perRegion(fc.tuple(whole, whole, whole)),
   gaveBack: perRegion(fc.tuple(whole, whole)),
 })
 const usage = fc.record({
@@ -118,7 +119,7 @@ describe('a record on the wire', () => {
   })
 
   it('that cannot fit in the greatest number of chunks is refused whole by the sender', () => {
-    const loan: readonly [number, number] = [1, 1]
+    const loan: readonly [number, number, number] = [1, 1, 0]
     const lent = Object.fromEntries(Array.from({ length: 64 }, (_, i) => [`region-${i}`, loan]))
     const rows = manyRows(26_000).map((one) => ({ ...one, lent }))
     expect(() => encodeRecord(aRecord({ rows }))).toThrow(`more than ${CHUNKS_MAX}`)
@@ -211,7 +212,8 @@ function aRow(i: number): RecordRow {
     admitted: i,
     denied: 0,
     returned: 0,
-    lent: { 'eu-west-1': [1, 100] },
+    quarantined: 0,
+    lent: { 'eu-west-1': [1, 100, 0] },
     gaveBack: {},
   }
 }

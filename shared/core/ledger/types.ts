@@ -29,7 +29,12 @@ export interface LedgerLimit {
   readonly floorPercent: number
 }
 
-/** What this region lent one peer of one key in the present term of the pair. Units; `lent >= returned`. */
+/**
+ * What this region lent one peer of one key in one term of the pair. Units; `lent >= returned`.
+ *
+ * A row of an earlier term than the pair's counts as lent until it is rewritten: that is what makes it safe to
+ * store the pair's next term before the keys' rows.
+ */
 export interface LentRow {
   readonly term: number
   readonly born: number
@@ -37,7 +42,10 @@ export interface LentRow {
   readonly returned: number
 }
 
-/** What this region borrowed from one peer of one key. `returned` is this region's own figure. */
+/**
+ * What this region borrowed from one peer of one key. `returned` is this region's own figure. Worth something
+ * only in the pair's present incarnation and term, while that is not dead and its lease runs.
+ */
 export interface BorrowedRow {
   readonly incarnation: number
   readonly term: number
@@ -46,10 +54,13 @@ export interface BorrowedRow {
   readonly returned: number
 }
 
-/** Units taken back from a lapsed loan that may not be used yet, until an instant of the daemon's clock. */
+/**
+ * Units taken back from a lapsed loan that may not be used before `untilStoreMs`, an instant of the clock that
+ * labels windows (Redis TIME): so it means the same to the daemon's successor, whose own clock starts anew.
+ */
 export interface Quarantine {
   readonly units: number
-  readonly untilMs: number
+  readonly untilStoreMs: number
 }
 
 /** The ledger of one key, stored with its share in one atomic write. */
@@ -58,8 +69,6 @@ export interface LedgerRow {
   readonly lent: Readonly<Record<RegionId, LentRow>>
   readonly borrowed: Readonly<Record<RegionId, BorrowedRow>>
   readonly quarantine: readonly Quarantine[]
-  /** Newest record at which a borrowed row from this peer was dropped: only a newer record may create one. */
-  readonly dropped: Readonly<Record<RegionId, RecordMark>>
 }
 
 /** The state of a directed pair of regions as this region keeps it, durable before anything that rests on it. */
@@ -86,8 +95,12 @@ export interface RecordRow {
   readonly admitted: number
   readonly denied: number
   readonly returned: number
-  /** Per borrower: the pair's `born` at the first loan, and units lent in the present term. */
-  readonly lent: Readonly<Record<RegionId, readonly [born: number, units: number]>>
+  /** Units taken back from lapsed loans that the region may not use yet. */
+  readonly quarantined: number
+  /** Per borrower: the row's `born`, units lent in the present term, and how many of them came back. */
+  readonly lent: Readonly<
+    Record<RegionId, readonly [born: number, units: number, returned: number]>
+  >
   /** Per lender: the row's `born`, and units given back in the present term. */
   readonly gaveBack: Readonly<Record<RegionId, readonly [born: number, units: number]>>
 }
@@ -153,19 +166,30 @@ export interface ShareWrite {
 
 export type ShareOutcome = 'written' | 'occupied'
 
+/** This region's own part of one limit, in units: what a key without loans may use, and what is never lent. */
+export interface HomePart {
+  readonly home: number
+  readonly floor: number
+}
+
 /**
  * What the ledger asks its daemon to do, in order. Each is complete (the replies received under the present
  * fence) before the next begins and before any other event is handled.
+ *
+ * One step gives at most one of each kind and always in the order below. `write-shares` is the last of its step:
+ * the daemon answers it with `shares-written`, and that step asks for the record that tells of it. A write that
+ * fails or gets no reply is answered with `started` instead, once the store is open again under a new fence.
  */
 export type LedgerEffect =
+  /** The pairs that changed. Before the shares: a term is durable before anything that rests on it. */
   | { readonly kind: 'write-pairs'; readonly pairs: Readonly<Record<RegionId, PairState>> }
-  | { readonly kind: 'write-shares'; readonly writes: readonly ShareWrite[] }
-  /** Base parts of this region changed (epoch adopted or grown, recovery ended): rewrite the region's policy. */
+  /** All home parts, by limit id, when one of them changed or the limits did: rewrite the region's policies. */
   | {
       readonly kind: 'write-homes'
-      readonly homes: ReadonlyMap<number, number>
+      readonly homes: ReadonlyMap<number, HomePart>
       readonly recovering: boolean
     }
+  | { readonly kind: 'write-shares'; readonly writes: readonly ShareWrite[] }
   /** Publish a record soon (`urgent`) or with the tick. The daemon spaces urgent records. */
   | { readonly kind: 'publish'; readonly urgent: boolean }
 
@@ -173,9 +197,13 @@ export type LedgerEffect =
  * What the daemon knew of its past when it started.
  *
  * `first`: the region never had an incarnation before, so nobody owes it or is owed anything.
- * `kept`: this Redis kept running and its scripts are loaded: the rows and pairs read are the truth.
- * `held`: Redis restarted while this daemon kept its lease and its memory: its own rows and pairs are the truth.
- * `lost`: neither; the region recovers under a new incarnation (amnesia).
+ * `kept`: this Redis kept running and its scripts are loaded: the rows and pairs read are the truth. Also after
+ * a write in doubt. A lease survives only in the state that the event meets: a state fresh from `createLedger`
+ * knows none, so every borrowed term is dead; the state of a daemon that kept the leadership keeps its leases.
+ * `held`: Redis restarted while this daemon kept its lease and its memory: its own rows and pairs are the truth
+ * and all are written again.
+ * `lost`: neither; the region recovers under a new incarnation (amnesia). The limits must be read again from
+ * the plane's primary before the ledger acts: an old base split could already be another region's.
  */
 export type Continuity = 'first' | 'kept' | 'held' | 'lost'
 
@@ -192,7 +220,10 @@ export type LedgerEvent =
       /** Redis TIME minus the daemon's clock, ms; places window ends on the daemon's clock. */
       readonly storeOffsetMs: number
     }
-  /** The policy snapshot changed. `members`: every region of the plane that was not removed. */
+  /**
+   * The policy snapshot changed. `members`: every region of the plane that was not removed. The ledger acts only
+   * once it has both `started` and `limits`, in either order; an older revision than the last is ignored.
+   */
   | {
       readonly kind: 'limits'
       readonly policyRevision: number
@@ -205,6 +236,8 @@ export type LedgerEvent =
       readonly storeOffsetMs: number
       readonly samples: readonly Sample[]
       readonly noticed: readonly CounterId[]
+      /** Tracked keys whose share was not in Redis. */
+      readonly missing: readonly CounterId[]
     }
   | { readonly kind: 'record'; readonly record: RegionRecord }
   /** The replies to the last `write-shares`, by key. */
