@@ -1,0 +1,193 @@
+import { randomBytes } from 'node:crypto'
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { AdminClient } from '../admin-client.ts'
+import type { Child } from './child.ts'
+import { type Guard, startGuard } from './guard-client.ts'
+import { type Links, openLinks } from './links.ts'
+import { type PortChoice, Ports } from './ports.ts'
+import { type PostgresServer, startPostgres } from './postgres.ts'
+import { findServers, type ServerPaths } from './programs.ts'
+import { registerRegions } from './register.ts'
+import { type Launch, startNats, startRedis } from './servers.ts'
+import { startService, whenReady } from './services.ts'
+import type { Plane, RunningRegion } from './topology.ts'
+
+/** A first start on a slow machine takes some seconds; a region that recovers takes about eleven. */
+const READY_TIMEOUT_MS = 60_000
+
+export interface PlaneOptions {
+  readonly regions: readonly string[]
+  /** One-way delay put between every two regions. */
+  readonly linkDelayMs: number
+  /** An operator's database; null starts a PostgreSQL of the plane's own. */
+  readonly databaseUrl: string | null
+  readonly ports: PortChoice
+  /** The environment that children inherit. */
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Progress, one line each, for people. */
+  readonly say: (line: string) => void
+  /** Abandons a start under way. */
+  readonly signal: AbortSignal
+}
+
+/**
+ * Brings up a whole plane on this machine and resolves once every part is ready.
+ *
+ * A start that fails or is abandoned leaves nothing behind; the rejection says which part failed and shows the
+ * end of its log. If this process is killed, the guard ends the children and removes the files.
+ */
+export async function startPlane(options: PlaneOptions): Promise<Plane> {
+  const { env, say, signal } = options
+  const paths = await findServers({ env, isRoot: process.getuid?.() === 0, say })
+  const guard = startGuard()
+  const folder = await mkdtemp(join(tmpdir(), 'quotaplane-'))
+  guard.remove(folder)
+  await chmod(folder, 0o711) // PostgreSQL may run under an account of its own and must pass through.
+  const links = await openLinks(options.regions, options.linkDelayMs)
+  const children = new Set<Child>()
+  const stop = onceOnly(() => stopAll({ children, links, folder, guard }))
+  const launch: Launch = {
+    guard,
+    ports: new Ports(options.ports),
+    folder,
+    env,
+    adopt(child) {
+      signal.throwIfAborted()
+      children.add(child)
+    },
+  }
+  // Ending the children makes the starts under way fail at once instead of at their time-out.
+  const abandon = (): void => children.forEach((child) => void child.stop())
+  signal.addEventListener('abort', abandon, { once: true })
+  try {
+    const started = await startParts(launch, paths, links, options)
+    return { ...started, links, folder, stop }
+  } catch (err) {
+    await stop()
+    throw err
+  } finally {
+    signal.removeEventListener('abort', abandon)
+  }
+}
+
+async function startParts(
+  launch: Launch,
+  paths: ServerPaths,
+  links: Links,
+  options: PlaneOptions,
+): Promise<Pick<Plane, 'admin' | 'postgres' | 'regions'>> {
+  const { regions, say } = options
+  say(`Starting Redis and NATS for ${regions.join(', ')}, and PostgreSQL`)
+  const [postgres, backends] = await allOrFirstFailure([
+    startDatabase(launch, options.databaseUrl),
+    allOrFirstFailure(regions.map((region) => startBackend(launch, paths, links, region, regions))),
+  ])
+  await links.whenConnected(READY_TIMEOUT_MS, options.signal)
+  say('Starting admin')
+  const admin = await startAdmin(launch, postgres, backends[0])
+  await whenReady(admin, READY_TIMEOUT_MS, options.signal)
+  const client = new AdminClient({ ...admin, signal: options.signal })
+  await registerRegions(client, regions)
+  say('Starting an enforcer and a sync daemon in each region')
+  const running = await allOrFirstFailure(backends.map((backend) => startRegion(launch, backend)))
+  await allOrFirstFailure(
+    running
+      .flatMap(({ sync, enforcers }) => [sync, ...enforcers])
+      .map((service) => whenReady(service, READY_TIMEOUT_MS, options.signal)),
+  )
+  return { admin, postgres, regions: running }
+}
+
+type Backend = Pick<RunningRegion, 'region' | 'redis' | 'nats'>
+
+async function startBackend(
+  launch: Launch,
+  paths: ServerPaths,
+  links: Links,
+  region: string,
+  regions: readonly string[],
+): Promise<Backend> {
+  const peers = regions.filter((peer) => peer !== region)
+  const [redis, nats] = await allOrFirstFailure([
+    startRedis(launch, paths['redis-server'], region),
+    startNats(launch, paths['nats-server'], region, peers, links),
+  ])
+  return { region, redis, nats }
+}
+
+async function startDatabase(launch: Launch, url: string | null): Promise<PostgresServer> {
+  return url === null ? startPostgres(launch) : { url, child: null }
+}
+
+async function startAdmin(
+  launch: Launch,
+  postgres: PostgresServer,
+  backend: Backend | undefined,
+): Promise<Plane['admin']> {
+  if (backend === undefined) throw new Error('a plane has at least one region')
+  const token = randomBytes(24).toString('base64url')
+  const service = await startService(launch, {
+    service: 'admin',
+    name: 'admin',
+    usualPort: 7070,
+    env: {
+      DATABASE_URL: postgres.url,
+      NATS_URL: backend.nats.url,
+      QUOTAPLANE_ADMIN_TOKEN: token,
+    },
+  })
+  return { ...service, token }
+}
+
+async function startRegion(launch: Launch, backend: Backend): Promise<RunningRegion> {
+  const { region, redis, nats } = backend
+  const [enforcer, sync] = await allOrFirstFailure([
+    startService(launch, {
+      service: 'enforcer',
+      name: `enforcer of ${region}`,
+      usualPort: 8080,
+      env: { REGION: region, REDIS_URL: redis.url },
+    }),
+    startService(launch, {
+      service: 'sync',
+      name: `sync daemon of ${region}`,
+      usualPort: 7170,
+      env: { REGION: region, REDIS_URL: redis.url, NATS_URL: nats.url },
+    }),
+  ])
+  return { ...backend, enforcers: [enforcer], sync }
+}
+
+async function stopAll(parts: {
+  readonly children: ReadonlySet<Child>
+  readonly links: Links
+  readonly folder: string
+  readonly guard: Guard
+}): Promise<void> {
+  const servers = [...parts.children].filter(({ name }) => /^(redis|nats|postgres)/.test(name))
+  const services = [...parts.children].filter((child) => !servers.includes(child))
+  // Services go first: they take leave of their servers.
+  await Promise.all(services.map((child) => child.stop()))
+  await Promise.all(servers.map((child) => child.stop()))
+  await parts.links.close()
+  await rm(parts.folder, { recursive: true, force: true, maxRetries: 5 })
+  await parts.guard.dismiss()
+}
+
+/** Like Promise.all, but settles only when all have: a start must not go on behind a stop. */
+async function allOrFirstFailure<const T extends readonly Promise<unknown>[]>(
+  work: T,
+): Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }> {
+  await Promise.allSettled(work)
+  return await Promise.all(work)
+}
+
+function onceOnly(work: () => Promise<void>): () => Promise<void> {
+  let running: Promise<void> | undefined
+  return () => {
+    running ??= work()
+    return running
+  }
+}

