@@ -1,65 +1,60 @@
-import type { NatsConnection, Subscription } from 'nats'
 import type { RegionRecord } from '../core/ledger/types.ts'
 import type { RegionId } from '../core/policy.ts'
 import type { RecordBus } from '../core/ports.ts'
 import { REGIONS_MAX } from '../core/units.ts'
-import { decodeChunk, encodeRecord, type RefusalReason } from '../protocol/record.ts'
+import { isQuotaError } from '../errors.ts'
+import {
+  CHUNK_BYTES_MAX,
+  decodeChunk,
+  encodeRecord,
+  type RefusalReason,
+} from '../protocol/record.ts'
 import { compareMarks, RecordAssembly } from '../protocol/record-assembly.ts'
 import { regionOfSubject, STATE_SUBJECTS, stateSubject } from '../protocol/subjects.ts'
+import type { NatsLink } from './client.ts'
 
 /** Why a message was not handed on. `sender_mismatch`: it speaks for another region than its subject's. */
 export type BusRefusal = RefusalReason | 'sender_mismatch' | 'too_many_peers'
 
 /** Why a record was not sent. */
-export type SendFailure = 'not_connected' | 'too_large' | 'client_error'
+export type SendFailure = 'not_connected' | 'too_large'
 
 export interface NatsRecordBusOptions {
   /** The region this process speaks for, whose records it ignores; null for a listener such as admin. */
   readonly region: RegionId | null
-  readonly onSent?: (sent: { readonly chunks: number; readonly bytes: number }) => void
-  readonly onSendFailed?: (reason: SendFailure, err: unknown) => void
+  readonly onSent?: (bytes: number) => void
+  readonly onSendFailed?: (reason: SendFailure, detail: string) => void
   readonly onRefused?: (peer: RegionId | null, reason: BusRefusal, detail: string) => void
 }
 
 /**
  * Records over core NATS: at most once, in any order, own ones ignored.
  *
- * Works without a connection: `publish` then sends nothing and says so, and never throws, so that one failure
- * cannot reach the next record. What arrives in one turn of the event loop is handed on as the newest record
- * of each peer, so a receiver that fell behind catches up in one step with bounded memory.
+ * Works without a connection: `publish` then sends nothing and says so, and never throws for the bus's sake,
+ * so that one failure cannot reach the next record. What arrives in one turn of the event loop is handed on as
+ * the newest record of each peer, so a receiver that fell behind catches up in one step with bounded memory.
  */
 export class NatsRecordBus implements RecordBus {
+  readonly #link: NatsLink
   readonly #options: NatsRecordBusOptions
   readonly #assembly = new RecordAssembly()
   readonly #newest = new Map<RegionId, RegionRecord>()
   readonly #handlers: ((record: RegionRecord) => void)[] = []
-  #connection: NatsConnection | undefined
-  #subscription: Subscription | undefined
+  #payloadBytesMax = CHUNK_BYTES_MAX
   #handOn: NodeJS.Immediate | undefined
 
-  constructor(options: NatsRecordBusOptions) {
+  constructor(link: NatsLink, options: NatsRecordBusOptions) {
+    this.#link = link
     this.#options = options
-  }
-
-  /** Starts to listen and to send over `connection`, which reconnects by itself. */
-  attach(connection: NatsConnection): void {
-    this.#subscription?.unsubscribe()
-    this.#connection = connection
-    this.#subscription = connection.subscribe(STATE_SUBJECTS, {
-      callback: (err, message) => {
-        if (err !== null) this.#options.onRefused?.(null, 'malformed', err.message)
-        else this.#receive(message.subject, message.data)
-      },
+    link.use((connection) => {
+      this.#payloadBytesMax = connection.info?.max_payload ?? CHUNK_BYTES_MAX
+      connection.subscribe(STATE_SUBJECTS, {
+        callback: (err, message) => {
+          if (err !== null) this.#options.onRefused?.(null, 'malformed', err.message)
+          else this.#receive(message.subject, message.data)
+        },
+      })
     })
-  }
-
-  /** Stops listening and sending; the connection stays its owner's. */
-  detach(): void {
-    if (this.#connection?.isClosed() === false) this.#subscription?.unsubscribe()
-    this.#connection = undefined
-    this.#subscription = undefined
-    if (this.#handOn !== undefined) clearImmediate(this.#handOn)
-    this.#newest.clear()
   }
 
   onRecord(handle: (record: RegionRecord) => void): void {
@@ -67,29 +62,29 @@ export class NatsRecordBus implements RecordBus {
   }
 
   publish(record: RegionRecord): void {
-    const connection = this.#connection
-    if (connection === undefined || connection.isClosed()) {
-      this.#options.onSendFailed?.('not_connected', undefined)
-      return
-    }
+    const subject = stateSubject(record.from)
+    let bytes = 0
     try {
       const payloads = encodeRecord(record)
       const sizes = payloads.map((payload) => Buffer.byteLength(payload))
-      const accepted = connection.info?.max_payload ?? 0
-      if (sizes.some((size) => size > accepted)) {
-        this.#options.onSendFailed?.(
-          'too_large',
-          new Error(`the server takes ${accepted} bytes at most`),
-        )
+      const largest = Math.max(...sizes)
+      if (largest > this.#payloadBytesMax) {
+        this.#options.onSendFailed?.('too_large', `NATS takes ${this.#payloadBytesMax} bytes`)
         return
       }
-      const subject = stateSubject(record.from)
-      for (const payload of payloads) connection.publish(subject, payload)
-      const bytes = sizes.reduce((sum, size) => sum + size, 0)
-      this.#options.onSent?.({ chunks: payloads.length, bytes })
+      for (const payload of payloads) {
+        if (!this.#link.publish(subject, payload)) {
+          this.#options.onSendFailed?.('not_connected', 'NATS is away')
+          return
+        }
+      }
+      bytes = sizes.reduce((sum, size) => sum + size, 0)
     } catch (err) {
-      this.#options.onSendFailed?.('client_error', err)
+      if (!isQuotaError(err)) throw err
+      this.#options.onSendFailed?.('too_large', err.message)
+      return
     }
+    this.#options.onSent?.(bytes)
   }
 
   #receive(subject: string, data: Uint8Array): void {
