@@ -1,0 +1,153 @@
+/**
+ * How policy reaches the regions: admin says the newest revision, each sync daemon asks for what changed.
+ *
+ * A daemon that has missed any number of messages catches up with one series of requests. All payloads are
+ * JSON with a version; one that is newer is refused and not guessed at.
+ */
+import { z } from 'zod'
+import { ALGORITHMS, type Policy, STORE_FAILURE_BEHAVIOURS } from '../core/policy.ts'
+import { POOL_UNITS, REGIONS_MAX, TOKENS_MAX } from '../core/units.ts'
+import { QuotaError } from '../errors.ts'
+import { NAME_PATTERN } from './policy.ts'
+
+export const POLICY_MESSAGES_VERSION = 1
+
+/**
+ * Largest payload of a reply in bytes. NATS refuses messages above `max_payload`, 1 MB by default; half of it
+ * leaves room for a lowered limit. One policy of the largest size fits, so a page always gets further.
+ */
+export const CHANGES_BYTES_MAX = 512 * 1024
+
+/** Most changes of one reply. */
+export const CHANGES_PAGE_MAX = 1_000
+
+const version = z.literal(POLICY_MESSAGES_VERSION)
+const whole = z.number().int().min(0)
+const positive = z.number().int().min(1)
+const name = z.string().regex(NAME_PATTERN)
+const base = z.record(name, whole.max(POOL_UNITS))
+
+/** On `quotaplane.v1.policy.revision`: the newest revision, each second and on each change. */
+export const policyHintSchema = z.object({ v: version, revision: whole })
+export type PolicyHint = z.infer<typeof policyHintSchema>
+
+/**
+ * Asks for changes after revision `since` (0: everything there is).
+ *
+ * `after` continues a series: the `next` of the reply before; `since` stays what it was at the start.
+ */
+export const changesRequestSchema = z.object({
+  v: version,
+  since: whole,
+  after: whole.optional(),
+})
+export type ChangesRequest = z.infer<typeof changesRequestSchema>
+
+const limitSchema = z.object({
+  id: positive,
+  name,
+  algorithm: z.enum(ALGORITHMS),
+  capacity: positive.max(TOKENS_MAX),
+  windowMs: positive,
+  burst: positive.max(TOKENS_MAX),
+  usageEpoch: whole,
+  epoch: positive,
+  base,
+  previousBase: base.nullable(),
+  floorPercent: whole.max(100),
+})
+
+export const wirePolicySchema = z.object({
+  id: positive,
+  domain: name,
+  name,
+  description: z.string(),
+  revision: positive,
+  match: z.array(z.object({ key: z.string(), value: z.string().exactOptional() })),
+  mode: z.literal('strict'),
+  onStoreFailure: z.enum(STORE_FAILURE_BEHAVIOURS),
+  limits: z.array(limitSchema),
+}) satisfies z.ZodType<Policy>
+
+/** A policy as it is at its newest revision, or that it was removed. */
+const changeSchema = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('policy'), policy: wirePolicySchema }),
+  z.object({ kind: z.literal('removed'), id: positive, revision: positive }),
+])
+export type PolicyChange = z.infer<typeof changeSchema>
+
+/**
+ * Changes in the order of their revisions, one per policy.
+ *
+ * `revision` is the plane's at the time of this reply. A series is complete when `next` is null, and its
+ * receiver then stands at the `revision` of that last reply: what changed while the series ran has a higher
+ * revision than all before it, so a later page carries it. Applying a change twice, or an older one after a
+ * newer, must change nothing: the higher revision of a policy stays.
+ */
+export const changesReplySchema = z.object({
+  v: version,
+  revision: whole,
+  /** Every region of the plane that is registered, in the order of their names. */
+  members: z.array(name).max(REGIONS_MAX),
+  changes: z.array(changeSchema).max(CHANGES_PAGE_MAX),
+  next: whole.nullable(),
+})
+export type ChangesReply = z.infer<typeof changesReplySchema>
+
+/**
+ * Asks for the next incarnation of the region that the subject names.
+ *
+ * The same `requestId` again gets the same answer, so that a lost reply costs nothing; a new incarnation takes
+ * a new id. `atLeast`: the highest incarnation that the region knows of itself, which the answer is above.
+ */
+export const incarnationRequestSchema = z.object({
+  v: version,
+  requestId: z.string().min(1).max(128),
+  atLeast: whole.default(0),
+})
+export type IncarnationRequest = z.input<typeof incarnationRequestSchema>
+
+/** `first`: the region never had an incarnation before, so it owes nothing and is owed nothing. */
+export const incarnationReplySchema = z.object({
+  v: version,
+  incarnation: positive,
+  first: z.boolean(),
+})
+export type IncarnationReply = z.infer<typeof incarnationReplySchema>
+
+/** What admin answers when it cannot answer the question. */
+export const refusalSchema = z.object({ v: version, error: z.string() })
+
+/** The message in `payload`; throws QUOTA_INVALID_INPUT that says why it is not one. */
+export function decodeMessage<Schema extends z.ZodType>(
+  schema: Schema,
+  payload: string,
+): z.output<Schema> {
+  const message = parseJson(payload)
+  const refusal = refusalSchema.safeParse(message)
+  if (refusal.success) {
+    throw new QuotaError('QUOTA_BUS_UNAVAILABLE', `admin refused: ${refusal.data.error}`)
+  }
+  const parsed = schema.safeParse(message)
+  if (parsed.success) return parsed.data
+  throw new QuotaError('QUOTA_INVALID_INPUT', describeFailure(message, parsed.error))
+}
+
+const versionedSchema = z.object({ v: z.number() })
+
+function describeFailure(message: unknown, error: z.ZodError): string {
+  const versioned = versionedSchema.safeParse(message)
+  if (versioned.success && versioned.data.v > POLICY_MESSAGES_VERSION) {
+    return `a policy message of version ${versioned.data.v} came, and this process knows ${POLICY_MESSAGES_VERSION}: upgrade it`
+  }
+  const [issue] = error.issues
+  return `a malformed policy message came: ${issue?.path.join('.')} ${issue?.message}`
+}
+
+function parseJson(payload: string): unknown {
+  try {
+    return JSON.parse(payload)
+  } catch (cause) {
+    throw new QuotaError('QUOTA_INVALID_INPUT', 'a policy message that is not JSON came', { cause })
+  }
+}

@@ -1,0 +1,52 @@
+import type { z } from 'zod'
+import { type InputProblem, QuotaError } from '../errors.ts'
+
+/** Problems that one answer lists; the rest show once these are mended. Bounds what a hostile body can cost. */
+const PROBLEMS_MAX = 20
+
+/** How to mend each field, by the last name in its path. */
+export type Fixes = Readonly<Record<string, string>>
+
+/** One problem for each field that `error` complains of; paths read like `limits[0].split`. */
+export function problemsOf(error: z.ZodError, fixes: Fixes = {}): readonly InputProblem[] {
+  const all = error.issues.flatMap((issue) => problemsOfIssue(issue, fixes))
+  // A number such as 1e21 breaks two rules that are explained by one sentence.
+  const said = new Map(all.map((problem) => [`${problem.field} ${problem.message}`, problem]))
+  return [...said.values()].slice(0, PROBLEMS_MAX)
+}
+
+/** What a caller is told of input that does not fit its schema. */
+export function invalidInput(
+  problems: readonly InputProblem[],
+  options: { readonly cause?: unknown } = {},
+): QuotaError {
+  const shown = problems.map((problem) => `${problem.field}: ${problem.message}`).join('; ')
+  return new QuotaError('QUOTA_INVALID_INPUT', shown, { ...options, problems })
+}
+
+/** A path of names and indexes as one text: `limits[0].split`. */
+export function fieldOf(path: readonly PropertyKey[]): string {
+  let field = ''
+  for (const part of path) {
+    if (typeof part === 'number') field += `[${part}]`
+    else field += field === '' ? String(part) : `.${String(part)}`
+  }
+  return field
+}
+
+function problemsOfIssue(issue: z.core.$ZodIssue, fixes: Fixes): readonly InputProblem[] {
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.map((key) => ({
+      field: fieldOf([...issue.path, key]),
+      message: 'is not a field of this object',
+      fix: 'remove it or correct its spelling',
+    }))
+  }
+  if (issue.code === 'invalid_key') {
+    return [{ field: fieldOf(issue.path), message: issue.issues[0]?.message ?? issue.message }]
+  }
+  const name = issue.path.findLast((part) => typeof part === 'string')
+  const fix = typeof name === 'string' ? fixes[name] : undefined
+  const field = fieldOf(issue.path)
+  return [{ field: field === '' ? 'body' : field, message: issue.message, ...(fix && { fix }) }]
+}

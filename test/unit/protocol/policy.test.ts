@@ -1,0 +1,129 @@
+import { describe, expect, it } from 'vitest'
+import {
+  DESCRIPTION_BYTES_MAX,
+  POLICY_FIXES,
+  policyDocumentSchema,
+  weightSteps,
+} from '../../../shared/protocol/policy.ts'
+import { problemsOf } from '../../../shared/protocol/zod-problems.ts'
+
+const limit = {
+  name: 'per-second',
+  algorithm: 'token_bucket',
+  capacity: 10,
+  windowMs: 1_000,
+  split: { 'us-east-1': 60, 'eu-west-1': 40 },
+}
+const document = {
+  domain: 'api',
+  name: 'per-tenant',
+  match: [{ key: 'tenant' }],
+  limits: [limit],
+}
+const withLimit = (changes: object): object => ({ ...document, limits: [{ ...limit, ...changes }] })
+
+function problems(input: unknown) {
+  const result = policyDocumentSchema.safeParse(input)
+  return result.success ? [] : problemsOf(result.error, POLICY_FIXES)
+}
+const fields = (input: unknown): string[] => problems(input).map((problem) => problem.field)
+
+describe('a policy document', () => {
+  it('gets its defaults said in full', () => {
+    expect(policyDocumentSchema.parse(document)).toEqual({
+      ...document,
+      description: '',
+      onStoreFailure: 'allow',
+      mode: 'strict',
+      limits: [{ ...limit, floorPercent: 2 }],
+    })
+  })
+
+  const notTokens = [-5, 0, 1.5, '10', 1e21, 2 ** 53, null, undefined, true, [], '', '1 minute']
+  it.each(['capacity', 'windowMs', 'burst'])(
+    'with a bad %s is refused by its field (B125, B127)',
+    (field) => {
+      const refused =
+        field === 'burst' ? notTokens.filter((value) => value !== undefined) : notTokens
+      for (const value of refused) {
+        expect(fields(withLimit({ [field]: value })), String(value)).toEqual([`limits[0].${field}`])
+      }
+    },
+  )
+
+  it('says how to mend each number', () => {
+    expect(problems(withLimit({ capacity: 0 }))).toEqual([
+      {
+        field: 'limits[0].capacity',
+        message: 'must be a whole number from 1 to 9007199254740991, not 0',
+        fix: 'give a whole number of tokens from 1 to 9007199254740991',
+      },
+    ])
+  })
+
+  it.each([
+    ['a missing domain', { ...document, domain: undefined }, 'domain'],
+    ['an empty domain', { ...document, domain: '' }, 'domain'],
+    ['a name that a URL would change', { ...document, name: 'Per Tenant' }, 'name'],
+    ['an empty match', { ...document, match: [] }, 'match'],
+    ['an empty key', { ...document, match: [{ key: '' }] }, 'match[0].key'],
+    ['an empty value', { ...document, match: [{ key: 'a', value: '' }] }, 'match[0].value'],
+    ['a NUL in a key', { ...document, match: [{ key: 'a\0' }] }, 'match[0].key'],
+    ['half a character', { ...document, description: '\ud800' }, 'description'],
+    ['no limits', { ...document, limits: [] }, 'limits'],
+    ['limits that are no list', { ...document, limits: {} }, 'limits'],
+    ['two limits of one name', { ...document, limits: [limit, limit] }, 'limits[1].name'],
+    ['an unknown algorithm', withLimit({ algorithm: 'leaky' }), 'limits[0].algorithm'],
+    ['a burst on a window', withLimit({ algorithm: 'fixed_window', burst: 5 }), 'limits[0].burst'],
+    ['a floor above 100', withLimit({ floorPercent: 101 }), 'limits[0].floorPercent'],
+    ['an unknown mode', { ...document, mode: 'loose' }, 'mode'],
+    ['an unknown failure behaviour', { ...document, onStoreFailure: 'safe' }, 'onStoreFailure'],
+    ['a misspelt field', { ...document, limt: [] }, 'limt'],
+    ['a misspelt field of a limit', withLimit({ capcity: 3 }), 'limits[0].capcity'],
+    ['a list', [], 'body'],
+    ['nothing', null, 'body'],
+  ])('with %s is refused by its field (B131)', (_mistake, input, field) => {
+    expect(fields(input)).toEqual([field])
+  })
+
+  it.each([
+    ['that sum to 99', { 'us-east-1': 60, 'eu-west-1': 39 }, 'limits[0].split'],
+    ['that sum to 100.01', { 'us-east-1': 60, 'eu-west-1': 40.01 }, 'limits[0].split'],
+    ['of no region', {}, 'limits[0].split'],
+    ['that are negative', { 'us-east-1': 110, 'eu-west-1': -10 }, 'limits[0].split.us-east-1'],
+    [
+      'with three decimals',
+      { 'us-east-1': 60.001, 'eu-west-1': 39.999 },
+      'limits[0].split.us-east-1',
+    ],
+    ['that are no numbers', { 'us-east-1': '60', 'eu-west-1': 40 }, 'limits[0].split.us-east-1'],
+    ['of a region that cannot exist', { 'US East': 100 }, 'limits[0].split.US East'],
+    ['that are missing', undefined, 'limits[0].split'],
+  ])('with weights %s is refused by the field', (_mistake, split, field) => {
+    expect(fields(withLimit({ split }))[0]).toBe(field)
+  })
+
+  it('may split in hundredths of a per cent, added up exactly', () => {
+    const split = { a: 33.34, b: 33.33, c: 33.33 }
+    expect(fields(withLimit({ split }))).toEqual([])
+    expect(weightSteps(split)).toEqual({ a: 3334, b: 3333, c: 3333 })
+    const tenths = Object.fromEntries(
+      Array.from({ length: 10 }, (_, i) => [`r${i}`, i < 9 ? 10.1 : 9.1]),
+    )
+    expect(fields(withLimit({ split: tenths }))).toEqual([])
+  })
+
+  it('has a description up to its bound in bytes, not characters (B130)', () => {
+    const ofBytes = (bytes: number): object => ({ ...document, description: 'é'.repeat(bytes / 2) })
+    expect(fields(ofBytes(50_000))).toEqual([])
+    expect(fields(ofBytes(DESCRIPTION_BYTES_MAX))).toEqual([])
+    expect(fields(ofBytes(DESCRIPTION_BYTES_MAX + 2))).toEqual(['description'])
+  })
+
+  it('lists a bounded number of problems, and repeats a bounded part of the input', () => {
+    const many = Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`field${i}`, 1]))
+    expect(problems({ ...document, ...many })).toHaveLength(20)
+    const [problem] = problems({ ...document, mode: 'strict', name: 'X'.repeat(100_000) })
+    expect(problem?.message.length).toBeLessThan(100)
+  })
+})
