@@ -1,0 +1,221 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { UsageRow } from '../../shared/core/ledger/types.ts'
+import {
+  createUsageTable,
+  mergeForeign,
+  pruneUsage,
+  publishOwn,
+  recordOwn,
+  USAGE_INCARNATIONS_MAX,
+  USAGE_WINDOWS_MAX,
+  type UsageRules,
+  type UsageTable,
+  usageOf,
+} from '../../shared/core/usage/usage-table.ts'
+
+const NOW_WINDOW = 1_000
+const rulesAt = (window: number, usageEpoch = 0): UsageRules => ({
+  limits: new Map([[1, { windowMs: 1_000, usageEpoch }]]),
+  wallMs: window * 1_000 + 500,
+})
+const RULES = rulesAt(NOW_WINDOW)
+
+const aRow = (change: Partial<UsageRow> = {}): UsageRow => ({
+  limitId: 1,
+  usageEpoch: 0,
+  window: NOW_WINDOW,
+  admitted: 0,
+  denied: 0,
+  returned: 0,
+  ...change,
+})
+
+const of = (window: number, usageEpoch = 0) => ({ limitId: 1, usageEpoch, window })
+const admitted = (table: UsageTable, window = NOW_WINDOW): number => {
+  const { own, foreign } = usageOf(table, of(window))
+  return own.admitted + foreign.admitted
+}
+
+interface Report {
+  readonly region: string
+  readonly incarnation: number
+  readonly rows: readonly UsageRow[]
+}
+const count = fc.nat({ max: 1_000 })
+const report: fc.Arbitrary<Report> = fc.record({
+  region: fc.constantFrom('eu-west-1', 'ap-south-1', 'us-east-1'),
+  incarnation: fc.integer({ min: 1, max: 3 }),
+  rows: fc.array(
+    fc
+      .record({
+        window: fc.integer({ min: NOW_WINDOW - 70, max: NOW_WINDOW + 3 }),
+        usageEpoch: fc.integer({ min: 0, max: 1 }),
+        admitted: count,
+        denied: count,
+        returned: count,
+      })
+      .map((row) => aRow(row)),
+    { maxLength: 4 },
+  ),
+})
+const reports = fc.array(report, { maxLength: 12 })
+const merge = (table: UsageTable, list: readonly Report[]): UsageTable =>
+  list.reduce((merged, one) => mergeForeign(merged, one, RULES), table)
+const EMPTY = createUsageTable('us-east-1')
+
+/** Every total that the table can tell, in an order that does not depend on how it came about. */
+function totals(table: UsageTable): unknown {
+  return Array.from({ length: 80 }, (_, index) => {
+    const { own, foreign, byRegion } = usageOf(table, of(NOW_WINDOW - 72 + index))
+    return { own, foreign, byRegion: Object.fromEntries([...byRegion].sort()) }
+  })
+}
+
+describe('usage of all regions', () => {
+  it('does not depend on the order, the number or the grouping of reports', () => {
+    fc.assert(
+      fc.property(reports, fc.nat(), (list, turn) => {
+        const cut = list.length === 0 ? 0 : turn % list.length
+        const repeated = [...list.slice(cut), ...list.slice(0, cut), ...list].reverse()
+        expect(totals(merge(EMPTY, repeated))).toEqual(totals(merge(EMPTY, list)))
+      }),
+    )
+  })
+
+  it('never falls by a report', () => {
+    fc.assert(
+      fc.property(reports, report, (list, one) => {
+        const before = merge(EMPTY, list)
+        const after = merge(before, [one])
+        for (let window = NOW_WINDOW - 70; window <= NOW_WINDOW + 3; window++) {
+          const [was, is] = [usageOf(before, of(window)), usageOf(after, of(window))]
+          expect(is.foreign.admitted).toBeGreaterThanOrEqual(was.foreign.admitted)
+          expect(is.foreign.returned).toBeGreaterThanOrEqual(was.foreign.returned)
+          expect(is.own).toEqual(was.own)
+        }
+      }),
+    )
+  })
+
+  it('never counts a region’s own report that comes back to it', () => {
+    const own = recordOwn(EMPTY, { incarnation: 1, rows: [aRow({ admitted: 20 })] }, RULES)
+    const echoed = { region: 'us-east-1', incarnation: 1, rows: [aRow({ admitted: 20 })] }
+    expect(merge(own, [echoed])).toBe(own)
+    expect(usageOf(own, of(NOW_WINDOW))).toMatchObject({
+      own: { admitted: 20 },
+      foreign: { admitted: 0 },
+    })
+  })
+
+  it('goes on from 500 to 600 when a region loses its counters and starts again', () => {
+    const before = { region: 'eu-west-1', incarnation: 1, rows: [aRow({ admitted: 500 })] }
+    const after = { region: 'eu-west-1', incarnation: 2, rows: [aRow({ admitted: 100 })] }
+    expect(admitted(merge(EMPTY, [before, after, before]))).toBe(600)
+  })
+
+  it('takes a report of one window for that window only, however late it comes', () => {
+    const late = { region: 'eu-west-1', incarnation: 1, rows: [aRow({ admitted: 90 })] }
+    const own = recordOwn(
+      EMPTY,
+      { incarnation: 1, rows: [aRow({ window: NOW_WINDOW + 1, admitted: 5 })] },
+      rulesAt(NOW_WINDOW + 1),
+    )
+    const table = mergeForeign(own, late, rulesAt(NOW_WINDOW + 3))
+    expect([admitted(table), admitted(table, NOW_WINDOW + 1)]).toEqual([90, 5])
+  })
+
+  it('stays at zero after a reset, whatever old reports still say', () => {
+    const old = { region: 'eu-west-1', incarnation: 1, rows: [aRow({ admitted: 80 })] }
+    const reset = rulesAt(NOW_WINDOW, 1)
+    const table = mergeForeign(pruneUsage(merge(EMPTY, [old]), reset), old, reset)
+    expect(usageOf(table, of(NOW_WINDOW, 0)).foreign.admitted).toBe(0)
+    expect(usageOf(table, of(NOW_WINDOW, 1)).foreign.admitted).toBe(0)
+  })
+
+  it('is kept for a bounded number of windows and incarnations', () => {
+    let table = EMPTY
+    for (let window = 1; window <= NOW_WINDOW; window++) {
+      const rows = [aRow({ window, admitted: 1 })]
+      const rules = rulesAt(window)
+      table = mergeForeign(table, { region: 'eu-west-1', incarnation: window, rows }, rules)
+      table = pruneUsage(recordOwn(table, { incarnation: 1, rows }, rules), rules)
+    }
+    expect([table.own.size, table.foreign.size]).toEqual([USAGE_WINDOWS_MAX, USAGE_WINDOWS_MAX])
+    for (let incarnation = 1; incarnation <= 2 * USAGE_INCARNATIONS_MAX; incarnation++) {
+      table = merge(table, [{ region: 'b', incarnation, rows: [aRow({ admitted: 1 })] }])
+    }
+    const { byRegion } = usageOf(table, of(NOW_WINDOW))
+    expect(byRegion.get('b')?.admitted).toBe(USAGE_INCARNATIONS_MAX)
+  })
+})
+
+describe('a published record', () => {
+  it('repeats what some peer has not acknowledged, and nothing else', () => {
+    const first = recordOwn(EMPTY, { incarnation: 1, rows: [aRow({ admitted: 7 })] }, RULES)
+    const one = publishOwn(first, { incarnation: 1, seq: 10, ackedSeq: -1 })
+    expect(one.rows).toEqual([aRow({ admitted: 7 })])
+    const two = publishOwn(one.table, { incarnation: 1, seq: 11, ackedSeq: 9 })
+    expect(two.rows).toEqual(one.rows)
+    expect(publishOwn(two.table, { incarnation: 1, seq: 12, ackedSeq: 10 }).rows).toEqual([])
+  })
+
+  it('carries only own counts of the present incarnation', () => {
+    let table = recordOwn(EMPTY, { incarnation: 1, rows: [aRow({ admitted: 7 })] }, RULES)
+    table = recordOwn(table, { incarnation: 2, rows: [aRow({ admitted: 3 })] }, RULES)
+    table = merge(table, [{ region: 'b', incarnation: 2, rows: [aRow({ admitted: 50 })] }])
+    const { rows } = publishOwn(table, { incarnation: 2, seq: 1, ackedSeq: -1 })
+    expect(rows).toEqual([aRow({ admitted: 3 })])
+    expect(usageOf(table, of(NOW_WINDOW)).own.admitted).toBe(10)
+  })
+
+  it('ends every region at the true totals after any loss, repetition and reordering', () => {
+    const steps = fc.array(
+      fc.record({ add: fc.nat({ max: 9 }), isLost: fc.boolean(), copies: fc.nat({ max: 2 }) }),
+      { minLength: 1, maxLength: 60 },
+    )
+    fc.assert(
+      fc.property(steps, fc.boolean(), (list, isReversed) => {
+        const { total, receiver, late } = exchange(list)
+        expect(admitted(receiver)).toBe(total)
+        expect(admitted(merge(receiver, isReversed ? late.reverse() : late))).toBe(total)
+      }),
+    )
+  })
+})
+
+interface Step {
+  readonly add: number
+  readonly isLost: boolean
+  readonly copies: number
+}
+
+/** A sender that admits, publishes and hears acknowledgements, over a link that loses all but the last record. */
+function exchange(steps: readonly Step[]): {
+  total: number
+  receiver: UsageTable
+  late: Report[]
+} {
+  let [sender, receiver] = [createUsageTable('b'), EMPTY]
+  let [total, acked] = [0, -1]
+  const late: Report[] = []
+  for (const [seq, step] of steps.entries()) {
+    total += step.add
+    const own = { incarnation: 1, rows: [aRow({ admitted: total })] }
+    // Read twice around the tick: what Redis counted is absolute, so nothing is counted twice.
+    sender = recordOwn(recordOwn(sender, own, RULES), own, RULES)
+    const record = publishOwn(sender, { incarnation: 1, seq, ackedSeq: acked })
+    sender = record.table
+    const message = { region: 'b', incarnation: 1, rows: record.rows }
+    if (step.isLost && seq < steps.length - 1) {
+      late.push(message)
+      continue
+    }
+    receiver = merge(
+      receiver,
+      Array.from({ length: step.copies + 1 }, () => message),
+    )
+    acked = seq
+  }
+  return { total, receiver, late }
+}
