@@ -1,0 +1,81 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { CheckSender, DescriptorBody } from './check-sender.ts'
+
+/**
+ * Checks that may wait for their answer at once. A plane that keeps up has a handful in flight; beyond this the
+ * load waits, since a larger pile-up would only measure our own memory.
+ */
+const IN_FLIGHT_MAX = 2_000
+
+/** Node's timers wake about once a millisecond; what fell due meanwhile is sent together. */
+const WAKE_EVERY_MS = 1
+
+export interface ShiftingLoad {
+  /** Offered checks a second per region, before and after the turn. */
+  readonly before: readonly number[]
+  readonly after: readonly number[]
+  readonly turnMs: number
+  readonly endMs: number
+}
+
+/** Checks a second that each region is offered at an instant of the run. */
+export function offeredAt(load: ShiftingLoad, nowMs: number): readonly number[] {
+  return nowMs < load.turnMs ? load.before : load.after
+}
+
+/**
+ * Offers an open-loop load: checks leave at their time whether or not earlier ones are answered.
+ *
+ * Evenly spaced per region. Resolves at `endMs` or when `signal` aborts.
+ */
+export async function offerLoad(
+  load: ShiftingLoad,
+  sender: CheckSender,
+  options: {
+    readonly originMs: number
+    readonly client: string
+    readonly descriptors: readonly DescriptorBody[]
+    readonly signal: AbortSignal
+  },
+): Promise<void> {
+  const { client, descriptors, signal } = options
+  const due = load.before.map(() => 0)
+  for (;;) {
+    const nowMs = performance.now() - options.originMs
+    if (nowMs >= load.endMs || signal.aborted) return
+    for (const [region, rate] of offeredAt(load, nowMs).entries()) {
+      let dueMs = due[region] ?? 0
+      for (; rate > 0 && dueMs <= nowMs && sender.inFlight < IN_FLIGHT_MAX; dueMs += 1_000 / rate) {
+        sender.send({ region, client, descriptors })
+      }
+      due[region] = dueMs
+    }
+    await delay(WAKE_EVERY_MS)
+  }
+}
+
+/** A request to be sent at an instant of the run. */
+export interface TimedOrder {
+  readonly dueMs: number
+  readonly region: number
+  readonly client: string
+  readonly descriptors: readonly DescriptorBody[]
+}
+
+/** Sends each order at its time, in order; resolves after the last one or when `signal` aborts. */
+export async function playOrders(
+  orders: readonly TimedOrder[],
+  sender: CheckSender,
+  options: { readonly originMs: number; readonly signal: AbortSignal },
+): Promise<void> {
+  for (const order of orders) {
+    while (
+      !options.signal.aborted &&
+      (performance.now() - options.originMs < order.dueMs || sender.inFlight >= IN_FLIGHT_MAX)
+    ) {
+      await delay(WAKE_EVERY_MS)
+    }
+    if (options.signal.aborted) return
+    sender.send(order)
+  }
+}
