@@ -93,6 +93,8 @@ export interface OpenedStore {
   readonly scriptsLoaded: boolean
   /** 0 when this Redis never had a daemon. */
   readonly incarnation: number
+  /** True when that incarnation had not yet recovered from amnesia: its wait must begin again. */
+  readonly recovering: boolean
   readonly seqReserved: number
   readonly policyVersion: number
   readonly policyRevision: number
