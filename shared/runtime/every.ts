@@ -29,75 +29,128 @@ export interface EveryOptions {
   readonly onBug: (err: Error) => void
 }
 
+/** A loop that goes on failing says so this often at most, with the number of failures left out in between. */
+const FAILURE_LOG_SPACING_MS = 10_000
+
 /**
  * Runs `stepOnce` again and again and never two at a time.
  *
  * An operational failure is logged and the loop goes on; a broken assertion ends the loop and is handed to
- * `onBug`. The wait is measured from the end of a step, so a slow step cannot pile up others.
+ * `onBug`. The wait is measured from the end of a step, so a slow step cannot pile up others. A step is told of
+ * its time-out and of `stop` by its signal, and must heed it: `stop` waits for the step to end.
  */
 export function every(
   options: EveryOptions,
   stepOnce: (signal: AbortSignal) => Promise<void>,
 ): Loop {
   const stats: LoopStats = { runs: 0, failures: 0, lastDurationMs: 0 }
-  const stopping = new AbortController()
-  let timer: NodeJS.Timeout | undefined
-  let running: Promise<void> | undefined
+  const log = createFailureLog(options)
+  let isStopping = false
   let isWoken = false
+  let timer: NodeJS.Timeout | undefined
+  let step: AbortController | undefined
+  let running: Promise<void> | undefined
 
   const schedule = (): void => {
-    if (stopping.signal.aborted) return
     const jitterMs = options.intervalMs * (options.jitter ?? 0.1) * Math.random()
     timer = setTimeout(start, isWoken ? 0 : options.intervalMs + jitterMs)
   }
   const start = (): void => {
     timer = undefined
     isWoken = false
-    running = runOnce(options, stats, stopping.signal, stepOnce).then((isBug) => {
-      running = undefined
-      if (!isBug) schedule()
-    })
+    step = new AbortController()
+    running = runOnce({ ...options, stats, step }, stepOnce).then(settle)
+  }
+  const settle = (outcome: Outcome): void => {
+    running = undefined
+    if (outcome.kind === 'bug') {
+      options.log.error({ err: outcome.err, loop: options.name }, 'loop broke an assertion')
+      options.onBug(outcome.err)
+      return
+    }
+    if (isStopping) return
+    if (outcome.kind === 'failed') log.failed(outcome.err)
+    else log.succeeded()
+    schedule()
   }
   schedule()
   return {
     name: options.name,
     stats,
     wake() {
+      // A second call while one is pending must not put it off.
+      if (isWoken) return
       isWoken = true
-      if (timer === undefined) return
+      if (timer === undefined || isStopping) return
       clearTimeout(timer)
       schedule()
     },
     async stop() {
-      stopping.abort()
-      if (timer !== undefined) clearTimeout(timer)
+      isStopping = true
+      clearTimeout(timer)
+      step?.abort(new Error(`the loop ${options.name} is stopping`))
       await running
     },
   }
 }
 
+type Outcome =
+  | { readonly kind: 'done' }
+  | { readonly kind: 'failed'; readonly err: unknown }
+  | { readonly kind: 'bug'; readonly err: AssertionError }
+
+interface Step {
+  readonly name: string
+  readonly timeoutMs: number
+  readonly stats: LoopStats
+  readonly step: AbortController
+}
+
+/** A controller and a timer of its own: `AbortSignal.any` with a lasting signal leaks some bytes each time. */
 async function runOnce(
-  options: EveryOptions,
-  stats: LoopStats,
-  stopping: AbortSignal,
+  { name, timeoutMs, stats, step }: Step,
   stepOnce: (signal: AbortSignal) => Promise<void>,
-): Promise<boolean> {
+): Promise<Outcome> {
   const startedMs = performance.now()
+  const expire = (): void => step.abort(new Error(`${name} took longer than ${timeoutMs} ms`))
+  const timer = setTimeout(expire, timeoutMs)
   stats.runs++
   try {
-    await stepOnce(AbortSignal.any([stopping, AbortSignal.timeout(options.timeoutMs)]))
-    return false
+    await stepOnce(step.signal)
+    return { kind: 'done' }
   } catch (err) {
-    if (stopping.aborted) return false
     stats.failures++
-    if (err instanceof AssertionError) {
-      options.log.error({ err, loop: options.name }, 'loop broke an assertion')
-      options.onBug(err)
-      return true
-    }
-    options.log.warn({ err, loop: options.name }, 'loop step failed')
-    return false
+    return err instanceof AssertionError ? { kind: 'bug', err } : { kind: 'failed', err }
   } finally {
+    clearTimeout(timer)
     stats.lastDurationMs = performance.now() - startedMs
+  }
+}
+
+/** Says that a loop fails, and that it works again, without a line for each step of a long outage. */
+function createFailureLog(options: EveryOptions): {
+  failed(err: unknown): void
+  succeeded(): void
+} {
+  let toldMs = Number.NEGATIVE_INFINITY
+  let untold = 0
+  let isTold = false
+  return {
+    failed(err) {
+      if (performance.now() - toldMs < FAILURE_LOG_SPACING_MS) {
+        untold++
+        return
+      }
+      options.log.warn({ err, loop: options.name, suppressed: untold }, 'loop step failed')
+      toldMs = performance.now()
+      untold = 0
+      isTold = true
+    },
+    succeeded() {
+      if (!isTold) return
+      options.log.info({ loop: options.name, suppressed: untold }, 'loop step succeeded again')
+      untold = 0
+      isTold = false
+    },
   }
 }

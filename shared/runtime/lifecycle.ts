@@ -9,7 +9,10 @@ export interface LifecycleOptions {
 export interface Lifecycle {
   /** True until shutting down has begun. Readiness follows it. */
   isRunning(): boolean
-  /** Acquires a resource and keeps its closer; closers run in reverse order. */
+  /**
+   * Acquires a resource and keeps its closer; closers run in reverse order. Once shutting down has begun it
+   * rejects, and closes what it was opening, so that a start cut short leaves nothing behind.
+   */
   acquire<T>(
     name: string,
     open: () => Promise<T> | T,
@@ -26,7 +29,12 @@ export function createLifecycle(options: LifecycleOptions): Lifecycle {
   return {
     isRunning: () => shutdown === undefined,
     async acquire(name, open, close) {
+      if (shutdown !== undefined) throw new Error(`not opening ${name}: shutting down`)
       const value = await open()
+      if (shutdown !== undefined) {
+        await close(value)
+        throw new Error(`closed ${name} again: shutting down`)
+      }
       closers.push({ name, close: () => close(value) })
       return value
     },
@@ -93,6 +101,8 @@ export async function runService(
   try {
     await start()
   } catch (err) {
+    // A signal during the start makes it fail, which is no failure and must not cut the shutdown short.
+    if (isStopping) return
     log.fatal({ err }, 'start failed')
     stop(1)
   }

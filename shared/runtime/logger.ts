@@ -8,8 +8,17 @@ export interface LoggerOptions {
   readonly level: string
 }
 
-/** URLs in driver errors may carry passwords; they are cut before a line is written. */
-const CREDENTIALS_IN_URL = /(\w+:\/\/)[^@/\s]+@/g
+/**
+ * URLs in driver errors may carry passwords; they are cut before a line is written. Up to the last `@`, since an
+ * unescaped password may hold `@` and `/`.
+ */
+const CREDENTIALS_IN_URL = /(\w+:\/\/)[^\s"'<>]*@/g
+
+/** Errors nest: causes, aggregated errors, a driver's own fields. Deeper parts are left out. */
+const ERROR_DEPTH_MAX = 5
+
+/** A driver's error may point at a whole socket; the first fields say enough. */
+const ERROR_FIELDS_MAX = 50
 
 /** Replaces user and password of every URL in `text`. */
 export function redactUrls(text: string): string {
@@ -36,7 +45,18 @@ export function createLogger(options: LoggerOptions): Logger {
   )
 }
 
-function redactedError(err: Error): object {
-  const plain = stdSerializers.err(err)
-  return { ...plain, message: redactUrls(plain.message), stack: redactUrls(plain.stack ?? '') }
+/** Also for what is not an error: anything can be thrown. */
+function redactedError(err: unknown): unknown {
+  return redacted(err instanceof Error ? stdSerializers.err(err) : err, 0)
+}
+
+function redacted(value: unknown, depth: number): unknown {
+  if (typeof value === 'string') return redactUrls(value)
+  if (typeof value !== 'object' || value === null) return value
+  if (depth === ERROR_DEPTH_MAX) return '[deeper]'
+  if (ArrayBuffer.isView(value)) return '[bytes]'
+  const parts = Object.entries(value)
+    .slice(0, ERROR_FIELDS_MAX)
+    .map(([name, part]: [string, unknown]) => [name, redacted(part, depth + 1)] as const)
+  return Array.isArray(value) ? parts.map(([, part]) => part) : Object.fromEntries(parts)
 }
