@@ -1,3 +1,4 @@
+import { isNewer } from '../core/ledger/state.ts'
 import type { RegionRecord } from '../core/ledger/types.ts'
 import type { RegionId } from '../core/policy.ts'
 import type { RecordBus } from '../core/ports.ts'
@@ -9,7 +10,7 @@ import {
   encodeRecord,
   type RefusalReason,
 } from '../protocol/record.ts'
-import { compareMarks, RecordAssembly } from '../protocol/record-assembly.ts'
+import { RecordAssembly } from '../protocol/record-assembly.ts'
 import { regionOfSubject, STATE_SUBJECTS, stateSubject } from '../protocol/subjects.ts'
 import type { NatsLink } from './client.ts'
 
@@ -105,7 +106,7 @@ export class NatsRecordBus implements RecordBus {
 
   #keepNewest(record: RegionRecord): void {
     const waiting = this.#newest.get(record.from)
-    if (waiting !== undefined && compareMarks(record.mark, waiting.mark) <= 0) return
+    if (waiting !== undefined && !isNewer(record.mark, waiting.mark)) return
     if (waiting === undefined && this.#newest.size >= REGIONS_MAX) {
       this.#options.onRefused?.(record.from, 'too_many_peers', `more than ${REGIONS_MAX} wait`)
       return

@@ -1,3 +1,4 @@
+import { isNewer } from '../core/ledger/state.ts'
 import type { RecordMark, RegionRecord } from '../core/ledger/types.ts'
 import type { RegionId } from '../core/policy.ts'
 import { REGIONS_MAX } from '../core/units.ts'
@@ -48,10 +49,9 @@ export class RecordAssembly {
   #pendingOf(chunk: RecordChunk, nowMs: number): Pending | null {
     const present = this.#pending.get(chunk.from)
     if (present !== undefined) {
-      const order = compareMarks(chunk.mark, present.mark)
-      const isSame = order === 0 && present.chunks.length === chunk.count
-      if (isSame) return present
-      if (order <= 0 && nowMs - present.startedMs < TORN_AFTER_MS) return null
+      if (isSameRecord(chunk, present)) return present
+      const isStale = nowMs - present.startedMs >= TORN_AFTER_MS
+      if (!isNewer(chunk.mark, present.mark) && !isStale) return null
     } else if (this.#pending.size >= REGIONS_MAX) return null
     const fresh: Pending = {
       mark: chunk.mark,
@@ -66,7 +66,11 @@ export class RecordAssembly {
   }
 }
 
-/** Orders the records of one region: negative when `a` is older than `b`. */
-export function compareMarks(a: RecordMark, b: RecordMark): number {
-  return a.incarnation - b.incarnation || a.fence - b.fence || a.seq - b.seq
+function isSameRecord(chunk: RecordChunk, pending: Pending): boolean {
+  const { mark } = pending
+  return (
+    !isNewer(chunk.mark, mark) &&
+    !isNewer(mark, chunk.mark) &&
+    chunk.count === pending.chunks.length
+  )
 }

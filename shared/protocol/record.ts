@@ -6,6 +6,7 @@
  * looks at them.
  */
 import { z } from 'zod'
+import { parseCounterId } from '../core/counter-id.ts'
 import type { RecordRow, RegionRecord, UsageRow } from '../core/ledger/types.ts'
 import { POOL_UNITS, REGIONS_MAX } from '../core/units.ts'
 import { QuotaError } from '../errors.ts'
@@ -27,7 +28,7 @@ export const CHUNKS_MAX = 64
 /** Most rows of a record: the hot sets of all slot groups together. */
 export const ROWS_MAX = 65_536
 
-/** Most usage rows of a record: a limit appears with its two newest windows. */
+/** Most usage rows of a record: all kept windows of a thousand limits. A sender with more leaves old ones out. */
 export const USAGE_ROWS_MAX = 65_536
 
 /** Longest counter id: the tag, two numbers and a name of at most 128 bytes, with room to spare. */
@@ -59,7 +60,10 @@ function byRegion<T extends z.ZodType>(value: T) {
 }
 
 const row = z.object({
-  id: z.string().min(1).max(COUNTER_ID_LENGTH_MAX),
+  id: z
+    .string()
+    .max(COUNTER_ID_LENGTH_MAX)
+    .refine((id) => parseCounterId(id) !== null, 'not a counter id'),
   share: whole.max(POOL_UNITS),
   demand: whole,
   hungry: z.boolean(),

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { counterId } from '../../shared/core/counter-id.ts'
 import type { RecordRow, RegionRecord } from '../../shared/core/ledger/types.ts'
 import {
   CHUNK_BYTES_MAX,
@@ -23,8 +24,8 @@ const perRegion = <T>(value: fc.Arbitrary<T>) =>
   fc.dictionary(region, value, { maxKeys: 5, noNullPrototype: true })
 const row = fc.record({
   id: fc
-    .string({ minLength: 1, maxLength: 100, unit: 'grapheme' })
-    .filter((id) => id.length <= 256),
+    .record({ limitId: fc.nat(), usageEpoch: fc.nat(), name: fc.string({ maxLength: 40 }) })
+    .map((parts) => counterId({ group: 3, ...parts })),
   share: fc.nat({ max: 1_000_000 }),
   demand: whole,
   hungry: fc.boolean(),
@@ -137,6 +138,7 @@ describe('a message that is not a record of this version', () => {
     ['a number above the safe integers', edited((m) => ({ ...m, policyRevision: 2 ** 53 }))],
     ['a share above the pool', edited((m) => ({ ...m, rows: [{ ...aRow(1), share: 1_000_001 }] }))],
     ['a name in capitals', edited((m) => ({ ...m, from: 'US-EAST-1' }))],
+    ['a key that is no counter', edited((m) => ({ ...m, rows: [{ ...aRow(1), id: 'tenant' }] }))],
     ['a chunk index at the count', edited((m) => ({ ...m, chunk: [1, 1] }))],
     ['a key that would reach the prototype', edited((m) => ({ ...m, acks: { a__proto__: {} } }))],
     [
@@ -205,7 +207,7 @@ function manyRows(count: number): readonly RecordRow[] {
 
 function aRow(i: number): RecordRow {
   return {
-    id: `{g1}7.0:tenant|customer-number-${i}`,
+    id: counterId({ group: 1, limitId: 7, usageEpoch: 0, name: `tenant=customer-number-${i}` }),
     share: 600_000,
     demand: 1_000,
     hungry: false,

@@ -1,0 +1,102 @@
+import type { RegionId } from '../core/policy.ts'
+import { QuotaError } from '../errors.ts'
+import {
+  type ChangesReply,
+  changesReplySchema,
+  decodeMessage,
+  type IncarnationReply,
+  incarnationReplySchema,
+  POLICY_MESSAGES_VERSION,
+  type PolicyChange,
+  policyHintSchema,
+} from '../protocol/policy-messages.ts'
+import {
+  incarnationSubject,
+  POLICY_CHANGES_SUBJECT,
+  POLICY_REVISION_SUBJECT,
+} from '../protocol/subjects.ts'
+import type { NatsLink } from './client.ts'
+
+/** How long one reply may take. Admin reads a page from Postgres; longer only delays the next attempt. */
+const REPLY_TIMEOUT_MS = 2_000
+
+/** Most pages of one series: far above what the largest plane needs, so only a fault of admin's reaches it. */
+const PAGES_MAX = 10_000
+
+/** All that changed since a revision, and the revision and members as of the last of it. */
+export interface ChangesSince {
+  readonly revision: number
+  readonly members: readonly RegionId[]
+  readonly changes: readonly PolicyChange[]
+}
+
+/**
+ * What a region asks of admin, over NATS. Every question is safe to ask again.
+ *
+ * Each rejects with QUOTA_BUS_UNAVAILABLE while NATS or admin is away, and with QUOTA_INVALID_INPUT when the
+ * answer is not one of this version.
+ */
+export class NatsPolicyClient {
+  readonly #link: NatsLink
+  readonly #onBadHint: (err: unknown) => void
+  readonly #handlers: ((revision: number) => void)[] = []
+
+  constructor(link: NatsLink, onBadHint: (err: unknown) => void) {
+    this.#link = link
+    this.#onBadHint = onBadHint
+    link.use((connection) => {
+      connection.subscribe(POLICY_REVISION_SUBJECT, {
+        callback: (err, message) => {
+          if (err === null) this.#receiveHint(message.string())
+          else this.#onBadHint(err)
+        },
+      })
+    })
+  }
+
+  /** Calls `handle` with each revision that admin says is the newest. Hints may be lost, repeated or late. */
+  onRevision(handle: (revision: number) => void): void {
+    this.#handlers.push(handle)
+  }
+
+  /** Everything that changed after revision `since`, in the order of revisions; 0 asks for all there is. */
+  async changesSince(since: number): Promise<ChangesSince> {
+    const changes: PolicyChange[] = []
+    let after: number | undefined
+    for (let page = 0; page < PAGES_MAX; page++) {
+      const reply = await this.#askPage(since, after)
+      changes.push(...reply.changes)
+      if (reply.next === null) return { ...reply, changes }
+      after = reply.next
+    }
+    throw new QuotaError('QUOTA_BUS_UNAVAILABLE', `more than ${PAGES_MAX} pages of changes came`)
+  }
+
+  /** A number above `atLeast` and above all that the region had; the same for the same `requestId`. */
+  async nextIncarnation(ask: {
+    readonly region: RegionId
+    readonly requestId: string
+    readonly atLeast: number
+  }): Promise<IncarnationReply> {
+    const { region, requestId, atLeast } = ask
+    const request = JSON.stringify({ v: POLICY_MESSAGES_VERSION, requestId, atLeast })
+    const reply = await this.#link.request(incarnationSubject(region), request, REPLY_TIMEOUT_MS)
+    return decodeMessage(incarnationReplySchema, reply)
+  }
+
+  async #askPage(since: number, after: number | undefined): Promise<ChangesReply> {
+    const request = JSON.stringify({ v: POLICY_MESSAGES_VERSION, since, after })
+    const reply = await this.#link.request(POLICY_CHANGES_SUBJECT, request, REPLY_TIMEOUT_MS)
+    return decodeMessage(changesReplySchema, reply)
+  }
+
+  #receiveHint(payload: string): void {
+    try {
+      const { revision } = decodeMessage(policyHintSchema, payload)
+      for (const handle of this.#handlers) handle(revision)
+    } catch (err) {
+      if (!(err instanceof QuotaError)) throw err
+      this.#onBadHint(err)
+    }
+  }
+}
