@@ -1,0 +1,62 @@
+import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
+import type { QuotaError } from '../../shared/errors.ts'
+import { CHECK_BODY_BYTES_MAX, invalidCheck } from '../../shared/protocol/check-request.ts'
+import { type ReadinessCheck, useHealth } from '../../shared/runtime/health.ts'
+import type { Logger } from '../../shared/runtime/logger.ts'
+import type { Registry } from '../../shared/runtime/metrics.ts'
+import { useProblems } from '../../shared/runtime/problem.ts'
+import { type CheckRouteOptions, useChecks } from './check-route.ts'
+
+export interface EnforcerAppOptions extends CheckRouteOptions {
+  readonly log: Logger
+  readonly registry: Registry
+}
+
+/**
+ * The enforcer's HTTP side: `POST /v1/check`, `/livez`, `/readyz`, `/metrics`.
+ *
+ * Ready once policies are known. It stays ready without Redis, because it still answers as each policy says,
+ * and it never had a connection to NATS, Postgres or admin; `/readyz?verbose` shows whether Redis answers.
+ */
+export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance {
+  const { context, isRunning, registry, log } = options
+  const loggerInstance: FastifyBaseLogger = log
+  const app = Fastify({
+    loggerInstance,
+    // A line a check would cost more than the check and would hold descriptors.
+    logController: new LogController({ disableRequestLogging: true }),
+    bodyLimit: CHECK_BODY_BYTES_MAX,
+    // A request on a connection that is still open is answered, with `Connection: close`, rather than refused.
+    return503OnClosing: false,
+  })
+  useProblems(app, log)
+  acceptJsonOnly(app)
+  const checks: readonly ReadinessCheck[] = [
+    {
+      name: 'policies',
+      isRequired: true,
+      isReady: () => context.policies.current() !== null,
+    },
+    { name: 'store', isRequired: false, isReady: () => !context.guard.isOpen },
+  ]
+  useHealth(app, { checks, isRunning, registry })
+  useChecks(app, options)
+  return app
+}
+
+/** Fastify reads plain text too, and its JSON parser's errors name no field. */
+function acceptJsonOnly(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('application/json', { parseAs: 'string' }, (_req, body, done) => {
+    try {
+      done(null, JSON.parse(String(body)))
+    } catch (err) {
+      done(malformed(err))
+    }
+  })
+}
+
+function malformed(err: unknown): QuotaError {
+  const message = `must be valid JSON: ${err instanceof Error ? err.message : 'not readable'}`
+  return invalidCheck([{ field: 'body', message, fix: 'send one JSON object in UTF-8' }])
+}

@@ -1,0 +1,17 @@
+import { z } from 'zod'
+import { durationMs, logLevel, port } from '../../shared/runtime/env.ts'
+
+/** The enforcer's settings, by environment variable. */
+export const enforcerEnv = z.object({
+  ENFORCER_HOST: z.string().default('127.0.0.1'),
+  ENFORCER_PORT: port.default(8080),
+  REGION: z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be a region name such as us-east-1'),
+  REDIS_URL: z.string().regex(/^(rediss?:|unix:|\/)/, 'must be a redis:// URL or a socket path'),
+  /** How long a check waits for Redis before its policies' failure behaviour decides. */
+  REDIS_DEADLINE_MS: durationMs.default(100),
+  LOG_LEVEL: logLevel.default('info'),
+  /** One bound for everything that shutting down does, the drain delay included. */
+  SHUTDOWN_DEADLINE_MS: durationMs.default(10_000),
+  /** How long to go on answering after readiness has failed: what a load balancer needs to notice. */
+  DRAIN_DELAY_MS: z.coerce.number().int().min(0).max(600_000).default(0),
+})

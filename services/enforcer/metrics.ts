@@ -1,0 +1,217 @@
+import type { Decision, DecisionReason } from '../../shared/core/decision.ts'
+import type { Loop } from '../../shared/runtime/every.ts'
+import {
+  counter,
+  gauge,
+  type Histogram,
+  histogram,
+  type Registry,
+} from '../../shared/runtime/metrics.ts'
+import { type Cell, Tally } from './tally.ts'
+
+/** Why a decision was made without the store. */
+export type DegradedReason = 'store_unavailable' | 'store_skipped' | 'policy_stale'
+
+/** What is counted of one policy. */
+export interface PolicyCells {
+  readonly allowed: Cell
+  readonly denied: Readonly<Record<Exclude<DecisionReason, 'store_unavailable'>, Cell>>
+  readonly allowedWithoutStore: Cell
+  readonly deniedWithoutStore: Cell
+  readonly degraded: Readonly<Record<DegradedReason, Cell>>
+}
+
+export type StoreErrorCode = 'QUOTA_STORE_UNAVAILABLE' | 'QUOTA_POLICY_STALE'
+
+/** Everything that the enforcer counts. Each check raises exactly one of allowed, denied and error. */
+export interface EnforcerMetrics {
+  readonly checks: Readonly<Record<'allowed' | 'denied' | 'error', Cell>>
+  readonly invalid: Cell
+  readonly unmatchedChecks: Cell
+  readonly unmatchedDescriptors: Cell
+  readonly storeErrors: Readonly<Record<StoreErrorCode, Cell>>
+  readonly giveBacks: Readonly<Record<'done' | 'failed', Cell>>
+  readonly duration: Histogram
+  cellsOf(policy: string): PolicyCells
+}
+
+/** What the gauges read at the time of a scrape. */
+export interface EnforcerState {
+  readonly policyVersion: () => number
+  readonly policyRevision: () => number
+  readonly policyAgeMs: () => number | null
+  readonly isGuardOpen: () => boolean
+  readonly checksInFlight: () => number
+  readonly routesKept: () => number
+  readonly loops: () => readonly Loop[]
+}
+
+/** From a check answered out of one round trip to Redis up to one that met the deadline; 0.02 is Envoy's time-out. */
+const DURATION_BUCKETS = [0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1]
+
+/** Policies with series of their own; later ones share the label `other`, so that edits cannot fill the memory. */
+const POLICY_LABELS_MAX = 1_000
+
+export function createEnforcerMetrics(registry: Registry): EnforcerMetrics {
+  const checks = tally(registry, 'quotaplane_checks_total', {
+    help: 'Checks answered; an error is one that got no decision.',
+    labels: ['outcome'],
+  })
+  const count = (name: string, help: string): Cell => tally(registry, name, { help }).cell({})
+  const storeErrors = tally(registry, 'quotaplane_store_errors_total', {
+    help: 'Calls of the store that decided nothing, by error code.',
+    labels: ['code'],
+  })
+  const giveBacks = tally(registry, 'quotaplane_give_backs_total', {
+    help: 'Slot groups given their tokens back because another group denied the check.',
+    labels: ['outcome'],
+  })
+  return {
+    checks: {
+      allowed: checks.cell({ outcome: 'allowed' }),
+      denied: checks.cell({ outcome: 'denied' }),
+      error: checks.cell({ outcome: 'error' }),
+    },
+    invalid: count('quotaplane_invalid_checks_total', 'Requests refused as not valid; not checks.'),
+    unmatchedChecks: count(
+      'quotaplane_unmatched_checks_total',
+      'Checks allowed because no policy governs any of their descriptors.',
+    ),
+    unmatchedDescriptors: count(
+      'quotaplane_unmatched_descriptors_total',
+      'Descriptors that no policy governs.',
+    ),
+    storeErrors: {
+      QUOTA_STORE_UNAVAILABLE: storeErrors.cell({ code: 'QUOTA_STORE_UNAVAILABLE' }),
+      QUOTA_POLICY_STALE: storeErrors.cell({ code: 'QUOTA_POLICY_STALE' }),
+    },
+    giveBacks: {
+      done: giveBacks.cell({ outcome: 'done' }),
+      failed: giveBacks.cell({ outcome: 'failed' }),
+    },
+    duration: histogram(registry, {
+      name: 'quotaplane_check_duration_seconds',
+      help: 'Time from a parsed check to its answer.',
+      buckets: DURATION_BUCKETS,
+    }),
+    cellsOf: policyCells(registry),
+  }
+}
+
+/** Raises what one decision counts for. */
+export function countDecision(
+  cells: PolicyCells,
+  decision: Decision,
+  degraded: DegradedReason | null,
+): void {
+  if (degraded !== null) cells.degraded[degraded].count++
+  const { allowed, reason } = decision
+  if (reason === 'store_unavailable') {
+    if (allowed) cells.allowedWithoutStore.count++
+    else cells.deniedWithoutStore.count++
+  } else if (reason === null) cells.allowed.count++
+  else cells.denied[reason].count++
+}
+
+/** Declares the gauges; each reads `state` when it is scraped. */
+export function observeEnforcer(registry: Registry, state: EnforcerState): void {
+  const read = (name: string, help: string, value: () => number): void => {
+    gauge(registry, {
+      name,
+      help,
+      collect() {
+        this.set(value())
+      },
+    })
+  }
+  read('quotaplane_policy_version', 'Policy version of the region in force.', state.policyVersion)
+  read('quotaplane_policy_revision', 'Highest policy revision in force.', state.policyRevision)
+  read(
+    'quotaplane_policy_age_seconds',
+    'Time since Redis last confirmed the policy version; -1 before the first time.',
+    () => (state.policyAgeMs() ?? -1_000) / 1_000,
+  )
+  read('quotaplane_store_guard_open', '1 while checks are answered without the store.', () =>
+    state.isGuardOpen() ? 1 : 0,
+  )
+  read('quotaplane_checks_in_flight', 'Checks waiting for their answer.', state.checksInFlight)
+  read('quotaplane_routes_kept', 'Descriptors whose counters are remembered.', state.routesKept)
+  observeLoops(registry, state.loops)
+}
+
+function observeLoops(registry: Registry, loops: () => readonly Loop[]): void {
+  const read = (name: string, help: string, value: (loop: Loop) => number): void => {
+    gauge(registry, {
+      name,
+      help,
+      labelNames: ['loop'],
+      collect() {
+        for (const loop of loops()) this.set({ loop: loop.name }, value(loop))
+      },
+    })
+  }
+  read('quotaplane_loop_runs', 'Steps begun by a background loop.', (loop) => loop.stats.runs)
+  read('quotaplane_loop_failures', 'Steps that failed.', (loop) => loop.stats.failures)
+  read(
+    'quotaplane_loop_duration_seconds',
+    'Duration of the last step.',
+    (loop) => loop.stats.lastDurationMs / 1_000,
+  )
+}
+
+function policyCells(registry: Registry): (policy: string) => PolicyCells {
+  const decisions = tally(registry, 'quotaplane_decisions_total', {
+    help: 'Decisions of single limits, by policy.',
+    labels: ['policy', 'outcome', 'reason'],
+  })
+  const degraded = tally(registry, 'quotaplane_degraded_decisions_total', {
+    help: 'Decisions made without the store, by why it did not decide.',
+    labels: ['policy', 'reason'],
+  })
+  const known = new Map<string, PolicyCells>()
+  const create = (policy: string): PolicyCells => ({
+    allowed: decisions.cell({ policy, outcome: 'allowed', reason: 'none' }),
+    denied: {
+      limit: decisions.cell({ policy, outcome: 'denied', reason: 'limit' }),
+      cost_exceeds_capacity: decisions.cell({
+        policy,
+        outcome: 'denied',
+        reason: 'cost_exceeds_capacity',
+      }),
+    },
+    allowedWithoutStore: decisions.cell({
+      policy,
+      outcome: 'allowed',
+      reason: 'store_unavailable',
+    }),
+    deniedWithoutStore: decisions.cell({ policy, outcome: 'denied', reason: 'store_unavailable' }),
+    degraded: {
+      store_unavailable: degraded.cell({ policy, reason: 'store_unavailable' }),
+      store_skipped: degraded.cell({ policy, reason: 'store_skipped' }),
+      policy_stale: degraded.cell({ policy, reason: 'policy_stale' }),
+    },
+  })
+  return (policy) => {
+    const label = known.has(policy) || known.size < POLICY_LABELS_MAX ? policy : 'other'
+    const cells = known.get(label) ?? create(label)
+    known.set(label, cells)
+    return cells
+  }
+}
+
+function tally<Label extends string = never>(
+  registry: Registry,
+  name: string,
+  options: { readonly help: string; readonly labels?: readonly Label[] },
+): Tally<Label> {
+  const cells = new Tally<Label>()
+  counter<Label>(registry, {
+    name,
+    help: options.help,
+    labelNames: options.labels ?? [],
+    collect() {
+      cells.flush(this)
+    },
+  })
+  return cells
+}

@@ -1,0 +1,222 @@
+/**
+ * One slot group's part of a check: the limits that the store decides at once, all or none.
+ *
+ * What the store cannot decide is decided by each policy's `onStoreFailure`, so nothing here throws in an outage.
+ */
+import { assert } from '../../shared/core/assert.ts'
+import {
+  type Decision,
+  decideFromRead,
+  decideWithoutStore,
+  withGivenBack,
+} from '../../shared/core/decision.ts'
+import type { Descriptor } from '../../shared/core/descriptor.ts'
+import type { PolicyIndex } from '../../shared/core/policy-index.ts'
+import type { CheckAnswer, CheckStore, CheckTarget } from '../../shared/core/ports.ts'
+import { isQuotaError } from '../../shared/errors.ts'
+import type { DegradedReason, EnforcerMetrics } from './metrics.ts'
+import type { PolicyCache } from './policy-cache.ts'
+import type { EnforcedLimit, Route, RouteTable } from './routes.ts'
+import type { StoreGuard } from './store-guard.ts'
+
+export interface DecideContext {
+  readonly store: CheckStore
+  readonly policies: Pick<PolicyCache, 'current' | 'refresh'>
+  readonly routes: RouteTable
+  readonly guard: StoreGuard
+  readonly metrics: EnforcerMetrics
+}
+
+/** A descriptor, its position in the request, and where it leads. */
+export interface RoutedDescriptor {
+  readonly position: number
+  readonly descriptor: Descriptor
+  readonly route: Route
+}
+
+/** Descriptors of one request that are decided together, routed under the policies of `index`. */
+export interface GroupPart {
+  readonly domain: string
+  readonly index: PolicyIndex
+  readonly group: number
+  readonly routed: readonly RoutedDescriptor[]
+}
+
+/** What one limit says, and which descriptor of the request it was asked for. */
+export interface Decided {
+  readonly limit: EnforcedLimit
+  readonly position: number
+  readonly decision: Decision
+  readonly degraded: DegradedReason | null
+}
+
+export interface GroupResult {
+  readonly allowed: boolean
+  readonly decided: readonly Decided[]
+  /** What the store answered to `part`, possibly rerouted since it was asked; null when it did not decide. */
+  readonly answered: { readonly part: GroupPart; readonly atUs: number } | null
+}
+
+/**
+ * Reads of newer policies that one check waits for. The first may join a read begun before the change; if a
+ * second is not enough the region's own records disagree, and waiting longer helps nobody.
+ */
+const REROUTES_MAX = 2
+
+/** Decides a group; cost 0 reads. Policies that turn out stale are read again first. */
+export async function decideGroup(
+  context: DecideContext,
+  part: GroupPart,
+  cost: number,
+): Promise<GroupResult> {
+  let current = part
+  for (let reroutes = 0; ; reroutes++) {
+    const answer = await askStore(context, current, cost)
+    if (typeof answer === 'object') return decidedByStore(current, answer)
+    if (answer !== 'policy_stale' || reroutes === REROUTES_MAX) {
+      return decidedWithoutStore(current, answer)
+    }
+    const rerouted = await reroute(context, current)
+    if (rerouted === null) return decidedWithoutStore(current, 'store_unavailable')
+    if (rerouted.routed.every(({ route }) => route.targets.length === 0)) {
+      return { allowed: true, decided: [], answered: null }
+    }
+    current = rerouted
+  }
+}
+
+/** Reads a group that another group's denial has spared, and says what it would have answered to `cost`. */
+export async function readGroup(
+  context: DecideContext,
+  part: GroupPart,
+  cost: number,
+): Promise<GroupResult> {
+  const result = await decideGroup(context, part, 0)
+  const decided = result.decided.map((one) => ({
+    ...one,
+    decision: decideFromRead(one.limit.limit, one.decision, cost),
+  }))
+  return { ...result, decided }
+}
+
+/**
+ * Gives back what `result` took. On failure the tokens stay spent until they refill: less is admitted than
+ * could be, never more.
+ */
+export async function giveBackGroup(
+  context: DecideContext,
+  result: GroupResult,
+  cost: number,
+): Promise<GroupResult> {
+  if (result.answered === null || cost === 0) return result
+  const { part, atUs } = result.answered
+  const isDone = await giveBack(context, part, { cost, atUs })
+  context.metrics.giveBacks[isDone ? 'done' : 'failed'].count++
+  if (!isDone) return result
+  const decided = result.decided.map((one) => ({
+    ...one,
+    decision: withGivenBack(one.limit.limit, one.decision, cost),
+  }))
+  return { ...result, decided }
+}
+
+async function giveBack(
+  context: DecideContext,
+  part: GroupPart,
+  taken: { readonly cost: number; readonly atUs: number },
+): Promise<boolean> {
+  const charged = new Set(targetsOf(part).map((target) => target.counter))
+  let current: GroupPart | null = part
+  for (let reroutes = 0; current !== null && reroutes <= REROUTES_MAX; reroutes++) {
+    // Under newer policies a limit may be gone, or others may have joined that were never charged.
+    const targets = targetsOf(current).filter((target) => charged.has(target.counter))
+    if (targets.length === 0) return true
+    try {
+      const check = { group: current.group, targets, cost: taken.cost }
+      await context.store.giveBack(check, current.index.version, taken.atUs)
+      return true
+    } catch (err) {
+      if (!isQuotaError(err)) throw err
+      if (err.code !== 'QUOTA_POLICY_STALE') return false
+      current = await reroute(context, current)
+    }
+  }
+  return false
+}
+
+/** The store's answer, or why there is none. Throws what is no outage of the store. */
+async function askStore(
+  context: DecideContext,
+  part: GroupPart,
+  cost: number,
+): Promise<CheckAnswer | DegradedReason> {
+  const { guard, metrics } = context
+  const round = guard.enter()
+  if (round === null) return 'store_skipped'
+  try {
+    const check = { group: part.group, targets: targetsOf(part), cost }
+    const answer = await context.store.check(check, part.index.version)
+    guard.succeeded(round)
+    return answer
+  } catch (err) {
+    if (isQuotaError(err, 'QUOTA_POLICY_STALE')) {
+      guard.succeeded(round)
+      metrics.storeErrors.QUOTA_POLICY_STALE.count++
+      return 'policy_stale'
+    }
+    guard.failed(round)
+    if (!isQuotaError(err, 'QUOTA_STORE_UNAVAILABLE')) throw err
+    metrics.storeErrors.QUOTA_STORE_UNAVAILABLE.count++
+    return 'store_unavailable'
+  }
+}
+
+/** `part` under the newest policies, its slot group unchanged; null when they cannot be read. */
+async function reroute(context: DecideContext, part: GroupPart): Promise<GroupPart | null> {
+  try {
+    await context.policies.refresh()
+  } catch (err) {
+    if (isQuotaError(err, 'QUOTA_STORE_UNAVAILABLE')) return null
+    throw err
+  }
+  const index = context.policies.current() ?? part.index
+  const routed = part.routed.map(({ position, descriptor }) => ({
+    position,
+    descriptor,
+    route: context.routes.find(index, part.domain, descriptor),
+  }))
+  return { ...part, index, routed }
+}
+
+function targetsOf(part: GroupPart): readonly CheckTarget[] {
+  const [only] = part.routed
+  if (only !== undefined && part.routed.length === 1) return only.route.targets
+  return part.routed.flatMap(({ route }) => route.targets)
+}
+
+function decidedByStore(part: GroupPart, answer: CheckAnswer): GroupResult {
+  const decided: Decided[] = []
+  let allowed = true
+  for (const { position, route } of part.routed) {
+    for (const limit of route.limits) {
+      const decision = answer.decisions[decided.length]
+      assert(decision !== undefined, 'the store decides every target')
+      allowed &&= decision.allowed
+      decided.push({ limit, position, decision, degraded: null })
+    }
+  }
+  return { allowed, decided, answered: { part, atUs: answer.atUs } }
+}
+
+function decidedWithoutStore(part: GroupPart, degraded: DegradedReason): GroupResult {
+  const decided = part.routed.flatMap(({ position, route }) =>
+    route.limits.map((limit) => ({
+      limit,
+      position,
+      decision: decideWithoutStore(limit.onStoreFailure),
+      degraded,
+    })),
+  )
+  const allowed = decided.every(({ decision }) => decision.allowed)
+  return { allowed, decided, answered: null }
+}

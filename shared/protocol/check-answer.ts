@@ -1,0 +1,93 @@
+import type { Decision } from '../core/decision.ts'
+import type { RegionLimit, RegionPolicy } from '../core/policy.ts'
+
+/**
+ * One limit's part of an answer. `policy` is `domain/name`; `limit` is the capacity and `limitName` the limit's
+ * own name; `descriptor` is the position in the request of the descriptor that it matched.
+ *
+ * `remaining` and `resetMs` are null while nobody knows them (the store did not decide). `retryAfterMs` is null
+ * when the limit allows, when the cost is more than it ever admits at once, and when the region's present share
+ * never admits it. `reason` is there on a denial, and when the store did not decide.
+ */
+export interface CheckDecision {
+  readonly policy: string
+  readonly allowed: boolean
+  readonly limit: number
+  readonly windowMs: number
+  readonly remaining: number | null
+  readonly resetMs: number | null
+  readonly retryAfterMs: number | null
+  readonly reason?: NonNullable<Decision['reason']>
+  readonly limitName: string
+  readonly descriptor: number
+}
+
+/**
+ * The answer of `POST /v1/check`. Allowed when every limit allows; otherwise nothing was spent.
+ *
+ * `revision` is the highest policy revision that this enforcer applies. `degraded`: at least one decision was
+ * made without the store. `unmatched` is there, and true, when no policy governs any descriptor.
+ */
+export interface CheckAnswer {
+  readonly allowed: boolean
+  readonly region: string
+  readonly revision: number
+  readonly degraded: boolean
+  readonly decisions: readonly CheckDecision[]
+  readonly unmatched?: true
+}
+
+/** The parts of a decision's JSON that only a change of policy changes, written once per limit. */
+export interface DecisionTemplate {
+  readonly head: string
+  readonly numbers: string
+  readonly tail: string
+}
+
+export function decisionTemplate(policy: RegionPolicy, limit: RegionLimit): DecisionTemplate {
+  return {
+    head: `{"policy":${JSON.stringify(`${policy.domain}/${policy.name}`)},"allowed":`,
+    numbers: `,"limit":${limit.capacity},"windowMs":${limit.windowMs},"remaining":`,
+    tail: `,"limitName":${JSON.stringify(limit.name)},"descriptor":`,
+  }
+}
+
+/** The JSON of one `CheckDecision`. Put together by hand: it is written for each limit of each check. */
+export function encodeDecision(
+  template: DecisionTemplate,
+  decision: Decision,
+  descriptor: number,
+): string {
+  const { allowed, reason, remaining, resetMs, retryAfterMs } = decision
+  const said = reason === null ? '' : `,"reason":"${reason}"`
+  return `${template.head}${allowed}${template.numbers}${remaining},"resetMs":${resetMs},"retryAfterMs":${retryAfterMs}${said}${template.tail}${descriptor}}`
+}
+
+/** The JSON of a `CheckAnswer`, its decisions already encoded and joined by commas. */
+export function encodeAnswer(answer: {
+  readonly allowed: boolean
+  /** The region's name as JSON. */
+  readonly regionJson: string
+  readonly revision: number
+  readonly degraded: boolean
+  readonly decisions: string
+  readonly unmatched: boolean
+}): string {
+  const { allowed, regionJson, revision, degraded, decisions } = answer
+  const unmatched = answer.unmatched ? ',"unmatched":true' : ''
+  return `{"allowed":${allowed},"region":${regionJson},"revision":${revision},"degraded":${degraded},"decisions":[${decisions}]${unmatched}}`
+}
+
+/**
+ * Whole seconds after which a denied check can pass, for `Retry-After`: at least 1 and never before a limit's
+ * own figure. Null when the cost is more than a limit ever admits at once. A limit that admits nothing under the
+ * region's present share counts as a second, since its daemon is about to borrow for it.
+ */
+export function retryAfterSeconds(decisions: readonly Decision[]): number | null {
+  let longestMs = 0
+  for (const { allowed, reason, retryAfterMs } of decisions) {
+    if (reason === 'cost_exceeds_capacity') return null
+    if (!allowed) longestMs = Math.max(longestMs, retryAfterMs ?? 0)
+  }
+  return Math.max(1, Math.ceil(longestMs / 1_000))
+}

@@ -1,0 +1,250 @@
+import type { FastifyInstance } from 'fastify'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { createEnforcerApp } from '../../../services/enforcer/app.ts'
+import { createEnforcerMetrics, observeEnforcer } from '../../../services/enforcer/metrics.ts'
+import { RouteTable } from '../../../services/enforcer/routes.ts'
+import { StoreGuard } from '../../../services/enforcer/store-guard.ts'
+import { buildPolicyIndex, type PolicyIndex } from '../../../shared/core/policy-index.ts'
+import type { CheckAnswer, LimitDecision } from '../../../shared/core/ports.ts'
+import { QuotaError } from '../../../shared/errors.ts'
+import { systemClock } from '../../../shared/runtime/clock.ts'
+import { createLogger } from '../../../shared/runtime/logger.ts'
+import { createRegistry, type Registry } from '../../../shared/runtime/metrics.ts'
+import { aRegionPolicy } from '../../support/region-policy.ts'
+
+const admit: LimitDecision = {
+  allowed: true,
+  reason: null,
+  remaining: 9,
+  resetMs: 100,
+  retryAfterMs: null,
+}
+const refuse: LimitDecision = { ...admit, allowed: false, reason: 'limit', retryAfterMs: 1_200 }
+const valid = { domain: 'api', descriptors: [{ entries: [{ key: 'tenant', value: 'acme' }] }] }
+
+let app: FastifyInstance
+let registry: Registry
+let index: PolicyIndex | null
+let answer: () => Promise<CheckAnswer>
+let isRunning: boolean
+
+beforeEach(() => {
+  index = buildPolicyIndex({ version: 1, incarnation: 1, policies: [aRegionPolicy()] }, null)
+  answer = async () => ({ atUs: 1, decisions: [admit] })
+  isRunning = true
+  registry = createRegistry({ region: 'us-east-1' }, false)
+  const metrics = createEnforcerMetrics(registry)
+  const inFlight = { count: 0, max: 2 }
+  const guard = new StoreGuard({ clock: systemClock, onFlip: () => {} })
+  const routes = new RouteTable(metrics.cellsOf)
+  observeEnforcer(registry, {
+    policyVersion: () => 1,
+    policyRevision: () => 1,
+    policyAgeMs: () => null,
+    isGuardOpen: () => guard.isOpen,
+    checksInFlight: () => inFlight.count,
+    routesKept: () => routes.size,
+    loops: () => [],
+  })
+  app = createEnforcerApp({
+    region: 'us-east-1',
+    log: createLogger({ service: 'test', level: 'silent' }),
+    registry,
+    isRunning: () => isRunning,
+    inFlight,
+    context: {
+      store: { check: () => answer(), giveBack: async () => {} },
+      policies: { current: () => index, refresh: async () => {} },
+      routes,
+      guard,
+      metrics,
+    },
+  })
+})
+afterEach(() => app.close())
+
+function post(payload: string | object, options: { url?: string; type?: string } = {}) {
+  return app.inject({
+    method: 'POST',
+    url: options.url ?? '/v1/check',
+    headers: { 'content-type': options.type ?? 'application/json' },
+    payload,
+  })
+}
+
+/** The value of one series as `/metrics` shows it. */
+async function series(name: string, labels: string): Promise<number> {
+  const { body } = await app.inject('/metrics')
+  const line = body.split('\n').find((text) => text.startsWith(`${name}{`) && text.includes(labels))
+  return Number(line?.split(' ').at(-1))
+}
+
+describe('POST /v1/check', () => {
+  it('answers with JSON and the documented fields', async () => {
+    const reply = await post(valid)
+    expect(reply.statusCode).toBe(200)
+    expect(reply.headers['content-type']).toBe('application/json; charset=utf-8')
+    expect(Object.keys(reply.json())).toEqual([
+      'allowed',
+      'region',
+      'revision',
+      'degraded',
+      'decisions',
+    ])
+    expect(reply.json().decisions[0]).toMatchObject({ policy: 'api/tenants', remaining: 9 })
+  })
+
+  it('answers a denial with 200, or with 429 and the time to wait where asked to', async () => {
+    answer = async () => ({ atUs: 1, decisions: [refuse] })
+    const plain = await post(valid)
+    expect(plain.statusCode).toBe(200)
+    expect(plain.headers['retry-after']).toBeUndefined()
+    const strict = await post(valid, { url: '/v1/check?deny=429' })
+    expect(strict.statusCode).toBe(429)
+    expect(strict.headers['retry-after']).toBe('2')
+    expect(strict.json()).toEqual(plain.json())
+    expect(strict.json()).toMatchObject({ allowed: false, decisions: [{ reason: 'limit' }] })
+  })
+
+  it('names no time to wait where waiting never helps', async () => {
+    const never = { ...refuse, reason: 'cost_exceeds_capacity' as const, retryAfterMs: null }
+    answer = async () => ({ atUs: 1, decisions: [never] })
+    const reply = await post(valid, { url: '/v1/check?deny=429' })
+    expect(reply.statusCode).toBe(429)
+    expect(reply.headers['retry-after']).toBeUndefined()
+  })
+
+  it('takes JSON with a charset', async () => {
+    expect((await post(valid, { type: 'application/json; charset=utf-8' })).statusCode).toBe(200)
+  })
+
+  it.each([
+    ['malformed JSON', '{"domain":', {}, 400, 'body'],
+    ['an empty body', '', {}, 400, 'body'],
+    ['NaN for a cost', '{"domain":"api","descriptors":[],"cost":NaN}', {}, 400, 'body'],
+    ['a list', '[]', {}, 400, 'body'],
+    ['an unknown parameter', valid, { url: '/v1/check?denny=429' }, 400, 'query.denny'],
+    ['another status for denials', valid, { url: '/v1/check?deny=403' }, 400, 'query.deny'],
+    ['a status twice', valid, { url: '/v1/check?deny=429&deny=429' }, 400, 'query.deny'],
+    ['a negative cost', { ...valid, cost: -1 }, {}, 400, 'cost'],
+    ['an empty value', JSON.stringify(valid).replace('acme', ''), {}, 400, 'entries[0].value'],
+  ] as const)(
+    'refuses %s with a problem document',
+    async (_what, payload, options, status, field) => {
+      const reply = await post(payload, options)
+      expect(reply.statusCode).toBe(status)
+      expect(reply.headers['content-type']).toContain('application/problem+json')
+      expect(reply.json()).toMatchObject({ status, code: 'QUOTA_INVALID_INPUT' })
+      expect(reply.json().errors[0].field).toContain(field)
+      expect(reply.json().errors[0].fix).not.toBe('')
+    },
+  )
+
+  it.each([
+    ['a body without end', `{"domain":"${'x'.repeat(66_000)}"}`, 'application/json', 413],
+    ['plain text', 'domain=api', 'text/plain', 415],
+    ['a form', 'domain=api', 'application/x-www-form-urlencoded', 415],
+  ])('refuses %s', async (_what, payload, type, status) => {
+    const reply = await post(payload, { type })
+    expect(reply.statusCode).toBe(status)
+    expect(reply.headers['content-type']).toContain('application/problem+json')
+  })
+
+  it('refuses other methods and paths with a problem document', async () => {
+    for (const request of [
+      { method: 'GET', url: '/v1/check' },
+      { method: 'POST', url: '/v1/checks' },
+    ] as const) {
+      const reply = await app.inject(request)
+      expect(reply.statusCode).toBe(404)
+      expect(reply.headers['content-type']).toContain('application/problem+json')
+    }
+  })
+
+  it('refuses more checks at a time than it is meant to hold, and takes them again after', async () => {
+    let finish = (_answer: CheckAnswer): void => {}
+    const held = new Promise<CheckAnswer>((resolve) => {
+      finish = resolve
+    })
+    answer = () => held
+    const waiting = [post(valid), post(valid)]
+    await expect.poll(() => series('quotaplane_checks_in_flight', '')).toBe(2)
+    const reply = await post(valid)
+    expect(reply.statusCode).toBe(503)
+    expect(reply.json().code).toBe('QUOTA_OVERLOADED')
+    finish({ atUs: 1, decisions: [admit] })
+    for (const check of waiting) expect((await check).statusCode).toBe(200)
+    expect((await post(valid)).statusCode).toBe(200)
+  })
+
+  it('answers 503 while no policies are known, and is not ready', async () => {
+    index = null
+    const reply = await post(valid)
+    expect(reply.statusCode).toBe(503)
+    expect(reply.json().code).toBe('QUOTA_STORE_UNAVAILABLE')
+    const ready = await app.inject('/readyz')
+    expect(ready.statusCode).toBe(503)
+    expect(ready.json().waitingFor).toEqual(['policies'])
+    expect((await app.inject('/livez')).statusCode).toBe(200)
+  })
+
+  it('is ready with policies, and not once shutting down has begun', async () => {
+    expect((await app.inject('/readyz')).statusCode).toBe(200)
+    expect((await post(valid)).headers['connection']).not.toBe('close')
+    isRunning = false
+    expect((await app.inject('/readyz')).statusCode).toBe(503)
+    const reply = await post(valid)
+    expect(reply.statusCode).toBe(200)
+    expect(reply.headers['connection']).toBe('close')
+  })
+
+  it('stays ready while the store is away, and says that it is', async () => {
+    answer = async () => {
+      throw new QuotaError('QUOTA_STORE_UNAVAILABLE', 'away')
+    }
+    for (let turn = 0; turn < 3; turn++) await post(valid)
+    const ready = await app.inject('/readyz')
+    expect(ready.statusCode).toBe(200)
+    expect(ready.json().waitingFor).toEqual(['store'])
+  })
+
+  it('fails a check that met a bug of ours without saying what it was', async () => {
+    answer = async () => {
+      throw new Error('the secret of the bug')
+    }
+    const reply = await post(valid)
+    expect(reply.statusCode).toBe(500)
+    expect(reply.body).not.toContain('secret')
+  })
+})
+
+describe('GET /metrics', () => {
+  it('counts each check as allowed, denied or error, and nothing else as a check', async () => {
+    await post(valid)
+    await post({ ...valid, domain: 'unknown' })
+    answer = async () => ({ atUs: 1, decisions: [refuse] })
+    await post(valid, { url: '/v1/check?deny=429' })
+    answer = async () => {
+      throw new QuotaError('QUOTA_OVERLOADED', 'full')
+    }
+    await post(valid)
+    await post('{')
+    await post('x', { type: 'text/plain' })
+    expect(await series('quotaplane_checks_total', 'outcome="allowed"')).toBe(2)
+    expect(await series('quotaplane_checks_total', 'outcome="denied"')).toBe(1)
+    expect(await series('quotaplane_checks_total', 'outcome="error"')).toBe(1)
+    expect(await series('quotaplane_invalid_checks_total', '')).toBe(2)
+    expect(await series('quotaplane_unmatched_checks_total', '')).toBe(1)
+    expect(await series('quotaplane_check_duration_seconds_count', '')).toBe(4)
+  })
+
+  it('counts decisions by policy, outcome and reason, each once however often it is read', async () => {
+    await post(valid)
+    answer = async () => ({ atUs: 1, decisions: [refuse] })
+    await post(valid)
+    await app.inject('/metrics')
+    const policy = 'policy="api/tenants",outcome='
+    expect(await series('quotaplane_decisions_total', `${policy}"allowed",reason="none"`)).toBe(1)
+    expect(await series('quotaplane_decisions_total', `${policy}"denied",reason="limit"`)).toBe(1)
+  })
+})

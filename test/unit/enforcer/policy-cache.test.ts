@@ -1,0 +1,107 @@
+import { describe, expect, it, vi } from 'vitest'
+import { PolicyCache } from '../../../services/enforcer/policy-cache.ts'
+import type { PolicyReader, RegionPolicies } from '../../../shared/core/ports.ts'
+import { QuotaError } from '../../../shared/errors.ts'
+import { createLogger } from '../../../shared/runtime/logger.ts'
+import { aRegionPolicy } from '../../support/region-policy.ts'
+
+const log = createLogger({ service: 'test', level: 'silent' })
+let nowMs = 0
+const clock = { monotonicMs: () => nowMs, wallMs: () => nowMs }
+
+const snapshot = (version: number, incarnation = 1): RegionPolicies => ({
+  version,
+  incarnation,
+  policies: [aRegionPolicy({ revision: 10 * version })],
+})
+
+/** A reader whose newest snapshot is `held.now`; an error stands for Redis being away. */
+function heldBy(held: { now: RegionPolicies | Error }) {
+  const read = async (): Promise<RegionPolicies> => {
+    if (held.now instanceof Error) throw held.now
+    return held.now
+  }
+  const reader = {
+    readVersion: vi.fn(async () => (await read()).version),
+    readAll: vi.fn(read),
+  } satisfies PolicyReader
+  return { reader, cache: new PolicyCache({ reader, clock, log }) }
+}
+
+describe('PolicyCache', () => {
+  it('knows nothing until the daemon has written policies', async () => {
+    const held = { now: snapshot(0) }
+    const { cache } = heldBy(held)
+    await cache.pollOnce()
+    expect(cache.current()).toBeNull()
+    held.now = snapshot(1)
+    await cache.pollOnce()
+    expect(cache.current()).toMatchObject({ version: 1, revision: 10 })
+  })
+
+  it('reads all policies only when the version differs', async () => {
+    const { cache, reader } = heldBy({ now: snapshot(3) })
+    for (let turn = 0; turn < 5; turn++) await cache.pollOnce()
+    expect(reader.readAll).toHaveBeenCalledTimes(1)
+  })
+
+  it('keeps the highest version in whatever order snapshots arrive', async () => {
+    const answers: ((policies: RegionPolicies) => void)[] = []
+    const reader: PolicyReader = {
+      readVersion: async () => 2,
+      readAll: () => new Promise((resolve) => answers.push(resolve)),
+    }
+    const cache = new PolicyCache({ reader, clock, log })
+    for (const version of [2, 1, 3, 2]) {
+      const read = cache.refresh()
+      answers.shift()?.(snapshot(version))
+      await read
+    }
+    expect(cache.current()?.version).toBe(3)
+  })
+
+  it('takes the policies of a later incarnation, whose versions start again', async () => {
+    const held = { now: snapshot(9, 1) }
+    const { cache } = heldBy(held)
+    await cache.pollOnce()
+    held.now = snapshot(1, 2)
+    await cache.pollOnce()
+    expect(cache.current()).toMatchObject({ version: 1, incarnation: 2 })
+    held.now = snapshot(10, 1)
+    await cache.pollOnce()
+    expect(cache.current()).toMatchObject({ version: 1, incarnation: 2 })
+  })
+
+  it('keeps the last known policies while Redis is away or has lost them', async () => {
+    const held: { now: RegionPolicies | Error } = { now: snapshot(4) }
+    const { cache } = heldBy(held)
+    await cache.pollOnce()
+    held.now = new QuotaError('QUOTA_STORE_UNAVAILABLE', 'away')
+    await expect(cache.pollOnce()).rejects.toThrow('away')
+    expect(cache.current()?.version).toBe(4)
+    held.now = snapshot(0)
+    await cache.pollOnce()
+    expect(cache.current()?.version).toBe(4)
+  })
+
+  it('shares one read among all who ask meanwhile', async () => {
+    const { cache, reader } = heldBy({ now: snapshot(1) })
+    await Promise.all([cache.refresh(), cache.refresh(), cache.refresh()])
+    expect(reader.readAll).toHaveBeenCalledTimes(1)
+    await cache.refresh()
+    expect(reader.readAll).toHaveBeenCalledTimes(2)
+  })
+
+  it('says how long ago Redis confirmed the version', async () => {
+    const held: { now: RegionPolicies | Error } = { now: snapshot(1) }
+    const { cache } = heldBy(held)
+    expect(cache.ageMs()).toBeNull()
+    nowMs = 1_000
+    await cache.pollOnce()
+    nowMs = 1_300
+    expect(cache.ageMs()).toBe(300)
+    held.now = new Error('away')
+    await cache.pollOnce().catch(() => {})
+    expect(cache.ageMs()).toBe(300)
+  })
+})

@@ -1,0 +1,85 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { createEnforcerMetrics } from '../../../services/enforcer/metrics.ts'
+import { RouteTable } from '../../../services/enforcer/routes.ts'
+import type { DescriptorEntry } from '../../../shared/core/descriptor.ts'
+import { buildPolicyIndex } from '../../../shared/core/policy-index.ts'
+import { createRegistry } from '../../../shared/runtime/metrics.ts'
+import { aRegionLimit, aRegionPolicy } from '../../support/region-policy.ts'
+
+const byTenant = aRegionPolicy()
+const index = buildPolicyIndex({ version: 1, incarnation: 1, policies: [byTenant] }, null)
+
+const table = () => new RouteTable(createEnforcerMetrics(createRegistry({}, false)).cellsOf)
+const tenant = (value: string) => ({ entries: [{ key: 'tenant', value }] })
+
+describe('RouteTable', () => {
+  it('holds a bounded number of routes, and routes as before what it forgot', () => {
+    const routes = table()
+    const first = routes.find(index, 'api', tenant('0'))
+    for (let id = 1; id < 100_000; id++) routes.find(index, 'api', tenant(String(id)))
+    expect(routes.size).toBeLessThanOrEqual(2 * 16_384)
+    expect(routes.find(index, 'api', tenant('0'))).toEqual(first)
+  })
+
+  it('keeps what is asked for again and again', () => {
+    const routes = table()
+    const first = routes.find(index, 'api', tenant('busy'))
+    for (let id = 0; id < 60_000; id++) {
+      routes.find(index, 'api', tenant(String(id)))
+      if (id % 1_000 === 0) expect(routes.find(index, 'api', tenant('busy'))).toBe(first)
+    }
+  })
+
+  it('does not remember long descriptors, which callers could fill the memory with', () => {
+    const routes = table()
+    const long = tenant('x'.repeat(1_000))
+    expect(routes.find(index, 'api', long)).toEqual(routes.find(index, 'api', long))
+    expect(routes.size).toBe(0)
+  })
+
+  it('routes under the newest policies only', () => {
+    const routes = table()
+    routes.find(index, 'api', tenant('a'))
+    const changed = aRegionPolicy({ revision: 2, limits: [aRegionLimit({ usageEpoch: 5 })] })
+    const next = buildPolicyIndex({ version: 2, incarnation: 1, policies: [changed] }, index)
+    expect(routes.find(next, 'api', tenant('a')).targets[0]?.counter).toContain('1.5:')
+    expect(routes.size).toBe(1)
+  })
+
+  it('gives different requests different counters, and the same request the same', () => {
+    const text = fc.oneof(
+      fc.string({ minLength: 1, maxLength: 6 }),
+      fc.constantFrom('1:', '1.1:ab', '\n', '__proto__', 'a=b,c', '%0025'),
+    )
+    const entries = fc.array(fc.record({ key: fc.constant('k'), value: text }), {
+      minLength: 1,
+      maxLength: 3,
+    })
+    const domains = ['api', '3:api', 'a']
+    const policies = domains.flatMap((domain, position) =>
+      [1, 2, 3].map((depth) =>
+        aRegionPolicy({
+          id: position * 3 + depth,
+          domain,
+          match: Array(depth).fill({ key: 'k' }),
+          limits: [aRegionLimit({ id: position * 3 + depth })],
+        }),
+      ),
+    )
+    const all = buildPolicyIndex({ version: 1, incarnation: 1, policies }, null)
+    const routes = table()
+    const domain = fc.constantFrom(...domains)
+    const request = fc.record({ domain, entries })
+    fc.assert(
+      fc.property(request, request, (one, other) => {
+        const counter = (asked: { domain: string; entries: DescriptorEntry[] }) =>
+          routes.find(all, asked.domain, asked).targets[0]?.counter
+        const isSame = JSON.stringify(one) === JSON.stringify(other)
+        expect(counter(one)).toBeDefined()
+        expect(counter(one) === counter(other)).toBe(isSame)
+      }),
+      { numRuns: 2_000 },
+    )
+  })
+})
