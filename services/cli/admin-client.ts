@@ -1,4 +1,5 @@
-import { z } from 'zod'
+import type { z } from 'zod'
+import { problemSchema } from '../../shared/protocol/admin-replies.ts'
 import { CliError } from './errors.ts'
 
 /** Every call has this deadline: an operator must not be left waiting, and admin answers in milliseconds. */
@@ -7,16 +8,12 @@ const CALL_TIMEOUT_MS = 10_000
 /** Largest part of an unexpected answer that is shown. */
 const SHOWN_CHARS_MAX = 300
 
-const problemSchema = z.object({
-  title: z.string().optional(),
-  detail: z.string().optional(),
-  code: z.string().optional(),
-  errors: z
-    .array(z.object({ field: z.string(), message: z.string(), fix: z.string().optional() }))
-    .optional(),
-})
+/** What may stand in front of admin answers with less than a whole problem document. */
+const partialProblemSchema = problemSchema.partial()
+export type ProblemDocument = z.infer<typeof partialProblemSchema>
 
-export type ProblemDocument = z.infer<typeof problemSchema>
+/** Pages of a listing that are read; at a page of a hundred, far beyond what a plane holds. */
+const PAGES_MAX = 1_000
 
 /** An answer of admin: the body parsed from JSON, the entity tag when there is one. */
 export interface AdminAnswer {
@@ -68,11 +65,29 @@ export class AdminClient {
     const text = await response.text()
     const body = parseJson(text)
     if (!response.ok && !request.accepts?.includes(response.status)) {
-      const problem = problemSchema.safeParse(body)
+      const problem = partialProblemSchema.safeParse(body)
       const detail = text.slice(0, SHOWN_CHARS_MAX)
       throw new AdminRefusal(what, response.status, problem.success ? problem.data : { detail })
     }
     return { status: response.status, body, etag: response.headers.get('etag') }
+  }
+
+  /** Reads every page of a listing; `path` may carry a query. */
+  async readPages<Page extends { readonly next: string | null }>(
+    path: string,
+    schema: z.ZodType<Page>,
+  ): Promise<readonly Page[]> {
+    const pages: Page[] = []
+    let cursor: string | null = null
+    do {
+      const separator = path.includes('?') ? '&' : '?'
+      const at: string = cursor === null ? '' : `${separator}cursor=${encodeURIComponent(cursor)}`
+      const answer = await this.call({ method: 'GET', path: `${path}${at}` })
+      const page = parseReply(schema, answer.body)
+      pages.push(page)
+      cursor = page.next
+    } while (cursor !== null && pages.length < PAGES_MAX)
+    return pages
   }
 
   async #fetch(request: AdminRequest, what: string): Promise<Response> {
@@ -94,6 +109,16 @@ export class AdminClient {
       throw new CliError(unreachable(this.url, what, err))
     }
   }
+}
+
+/** The reply that `body` holds; rejects an answer of another shape, such as a proxy's. */
+export function parseReply<T>(schema: z.ZodType<T>, body: unknown): T {
+  const parsed = schema.safeParse(body)
+  if (parsed.success) return parsed.data
+  const [issue] = parsed.error.issues
+  throw new CliError(
+    `the answer is not admin's (${issue?.path.join('.')}: ${issue?.message}): is --admin-url right?`,
+  )
 }
 
 function unreachable(url: string, what: string, err: unknown): string {

@@ -49,7 +49,10 @@ function tableLines(frame: LiveFrame, sink: Sink): string[] {
   ])
   const sum = total(frame)
   rows.push(['together', '', grouped(sum.demand), grouped(sum.admitted), grouped(sum.denied)])
-  const [head = '', ...body] = table(['region', '>share', '>demand/s', '>admitted/s', '>denied/s'], rows)
+  const [head = '', ...body] = table(
+    ['region', '>share', '>demand/s', '>admitted/s', '>denied/s'],
+    rows,
+  )
   return [
     bold(sink, `${String(frame.second).padStart(3)} s  ${frame.note}`),
     bold(sink, head),

@@ -44,14 +44,27 @@ export async function offerLoad(
     const nowMs = performance.now() - options.originMs
     if (nowMs >= load.endMs || signal.aborted) return
     for (const [region, rate] of offeredAt(load, nowMs).entries()) {
-      let dueMs = due[region] ?? 0
-      for (; rate > 0 && dueMs <= nowMs && sender.inFlight < IN_FLIGHT_MAX; dueMs += 1_000 / rate) {
-        sender.send({ region, client, descriptors })
-      }
-      due[region] = dueMs
+      const send = (): void => sender.send({ region, client, descriptors })
+      due[region] = sendDue(due[region] ?? 0, nowMs, rate, sender, send)
     }
     await delay(WAKE_EVERY_MS)
   }
+}
+
+/** Sends what is due at `rate` a second, and gives the instant of the next one. */
+function sendDue(
+  firstMs: number,
+  nowMs: number,
+  rate: number,
+  sender: CheckSender,
+  send: () => void,
+): number {
+  let dueMs = firstMs
+  while (rate > 0 && dueMs <= nowMs && sender.inFlight < IN_FLIGHT_MAX) {
+    send()
+    dueMs += 1_000 / rate
+  }
+  return dueMs
 }
 
 /** A request to be sent at an instant of the run. */

@@ -1,6 +1,12 @@
 import { CliError } from '../errors.ts'
-import type { ParsedLine } from './trace.ts'
+import type { ParsedLine, TraceRequest } from './trace.ts'
 import type { RegionRule } from './trace-region.ts'
+
+interface Columns {
+  readonly time: number
+  readonly client: number
+  readonly region: number
+}
 
 /**
  * Parses a CSV trace whose header names its columns; other columns are ignored. RFC 4180 quotes are understood,
@@ -11,28 +17,43 @@ export function parseCsvTrace(
   path: string,
   regionRule: RegionRule | null,
 ): ParsedLine[] {
-  const header = splitCsv(lines[0] ?? '').map((name) => name.trim())
-  const column = (name: string): number => header.indexOf(name)
-  const [time, client, region] = [column('time_ms'), column('client'), column('region')]
-  if (client < 0) throw new CliError(`${path}:1: the header has no column "client"`)
-  if (region < 0 && regionRule === null) {
+  const columns = columnsOf(lines[0] ?? '', path, regionRule)
+  return lines.flatMap((line, index) =>
+    index === 0 || line.trim() === ''
+      ? []
+      : [parseLine(splitCsv(line), columns, `${path}:${index + 1}`, regionRule)],
+  )
+}
+
+function columnsOf(headerLine: string, path: string, regionRule: RegionRule | null): Columns {
+  const header = splitCsv(headerLine).map((name) => name.trim())
+  const columns = {
+    time: header.indexOf('time_ms'),
+    client: header.indexOf('client'),
+    region: header.indexOf('region'),
+  }
+  if (columns.client < 0) throw new CliError(`${path}:1: the header has no column "client"`)
+  if (columns.region < 0 && regionRule === null) {
     throw new CliError(`${path}:1: the header has no column "region": give --region-from`)
   }
-  const requests: ParsedLine[] = []
-  for (const [index, line] of lines.entries()) {
-    if (index === 0 || line.trim() === '') continue
-    const fields = splitCsv(line)
-    const timeText = fields[time] ?? ''
-    const timeMs = Number(timeText)
-    const who = fields[client] ?? ''
-    if (timeText === '' || !Number.isFinite(timeMs)) {
-      throw new CliError(`${path}:${index + 1}: time_ms "${timeText}" is not a number`)
-    }
-    if (who === '') throw new CliError(`${path}:${index + 1}: the client is empty`)
-    const where = regionRule === null ? (fields[region] ?? '') : regionRule(who)
-    requests.push({ timeMs, region: where, client: who })
+  return columns
+}
+
+function parseLine(
+  fields: readonly string[],
+  columns: Columns,
+  where: string,
+  regionRule: RegionRule | null,
+): TraceRequest {
+  const timeText = fields[columns.time] ?? ''
+  const timeMs = Number(timeText)
+  const client = fields[columns.client] ?? ''
+  if (timeText === '' || !Number.isFinite(timeMs)) {
+    throw new CliError(`${where}: time_ms "${timeText}" is not a number`)
   }
-  return requests
+  if (client === '') throw new CliError(`${where}: the client is empty`)
+  const region = regionRule === null ? (fields[columns.region] ?? '') : regionRule(client)
+  return { timeMs, region, client }
 }
 
 function splitCsv(line: string): string[] {

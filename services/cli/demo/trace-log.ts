@@ -31,8 +31,19 @@ export function parseLogTrace(
 function parseLine(line: string): { timeMs: number; client: string } | null {
   const match = LINE.exec(line)
   if (match === null) return null
-  const [, client = '', day, monthName = '', year, hour, minute, second, sign, zoneHours, zoneMinutes] =
-    match
+  const [
+    ,
+    client = '',
+    day,
+    monthName = '',
+    year,
+    hour,
+    minute,
+    second,
+    sign,
+    zoneHours,
+    zoneMinutes,
+  ] = match
   const month = MONTHS.indexOf(monthName)
   if (month < 0) return null
   const localMs = Date.UTC(

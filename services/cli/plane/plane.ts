@@ -40,14 +40,15 @@ export interface PlaneOptions {
  */
 export async function startPlane(options: PlaneOptions): Promise<Plane> {
   const { env, say, signal } = options
-  const paths = await findServers({ env, isRoot: process.getuid?.() === 0, say })
+  const servers = await findServers({ env, isRoot: process.getuid?.() === 0, say })
   const guard = startGuard()
   const folder = await mkdtemp(join(tmpdir(), 'quotaplane-'))
   guard.remove(folder)
   await chmod(folder, 0o711) // PostgreSQL may run under an account of its own and must pass through.
   const links = await openLinks(options.regions, options.linkDelayMs)
   const children = new Set<Child>()
-  const stop = onceOnly(() => stopAll({ children, links, folder, guard }))
+  const paths = [folder]
+  const stop = onceOnly(() => stopAll({ children, links, paths, guard }))
   const launch: Launch = {
     guard,
     ports: new Ports(options.ports),
@@ -62,8 +63,20 @@ export async function startPlane(options: PlaneOptions): Promise<Plane> {
   const abandon = (): void => children.forEach((child) => void child.stop())
   signal.addEventListener('abort', abandon, { once: true })
   try {
-    const started = await startParts(launch, paths, links, options)
-    return { ...started, links, folder, stop }
+    const started = await startParts(launch, servers, links, options)
+    return {
+      ...started,
+      links,
+      folder,
+      stop,
+      onUnexpectedExit(handle) {
+        for (const child of children) child.onUnexpectedExit(handle)
+      },
+      removeOnStop(path) {
+        paths.push(path)
+        guard.remove(path)
+      },
+    }
   } catch (err) {
     await stop()
     throw err
@@ -163,7 +176,7 @@ async function startRegion(launch: Launch, backend: Backend): Promise<RunningReg
 async function stopAll(parts: {
   readonly children: ReadonlySet<Child>
   readonly links: Links
-  readonly folder: string
+  readonly paths: readonly string[]
   readonly guard: Guard
 }): Promise<void> {
   const servers = [...parts.children].filter(({ name }) => /^(redis|nats|postgres)/.test(name))
@@ -172,7 +185,7 @@ async function stopAll(parts: {
   await Promise.all(services.map((child) => child.stop()))
   await Promise.all(servers.map((child) => child.stop()))
   await parts.links.close()
-  await rm(parts.folder, { recursive: true, force: true, maxRetries: 5 })
+  for (const path of parts.paths) await rm(path, { recursive: true, force: true, maxRetries: 5 })
   await parts.guard.dismiss()
 }
 

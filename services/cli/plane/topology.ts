@@ -31,6 +31,10 @@ export interface Plane {
   readonly links: Links
   /** Folder of everything the plane keeps on disk; gone after `stop`. */
   readonly folder: string
+  /** Called when a part ends although nobody asked it to. */
+  onUnexpectedExit(handle: (child: Child, how: string) => void): void
+  /** From here on, `path` is removed with the plane, also when the launcher is killed. */
+  removeOnStop(path: string): void
   /** Ends every process and removes every file. Idempotent. */
   stop(): Promise<void>
 }

@@ -1,0 +1,204 @@
+import type { Command } from 'commander'
+import { stringify } from 'yaml'
+import { z } from 'zod'
+import { type PolicyReply, policyListSchema } from '../../../shared/protocol/admin-replies.ts'
+import { NAME_PATTERN } from '../../../shared/protocol/policy.ts'
+import { CliError, EXIT } from '../errors.ts'
+import type { Io } from '../io.ts'
+import { type Applied, applyPolicy, parsePolicy, policyPath } from '../policy-client.ts'
+import { readPolicies } from '../policy-files.ts'
+import { adminOf } from '../settings.ts'
+import { grouped, table } from '../table.ts'
+import { adminFlags, printJson, printLines, withAdminFlags, withExamples } from './common.ts'
+
+const fileFlags = adminFlags.extend({ file: z.string() })
+const listFlags = adminFlags.extend({ domain: z.string().optional() })
+const FILE_HELP = 'YAML or JSON with one or more policies; - reads standard input'
+
+/** Adds `quotaplane policy …`. */
+export function addPolicyCommand(program: Command, io: Io): void {
+  const policy = program.command('policy').description('create, change, show and remove policies')
+  addApply(policy, io)
+  addGet(policy, io)
+  addList(policy, io)
+  addDelete(policy, io)
+}
+
+function addApply(policy: Command, io: Io): void {
+  const command = policy
+    .command('apply')
+    .description('create each policy of a file, or change it to what the file says')
+    .requiredOption('-f, --file <file>', FILE_HELP)
+    .action(async (options: unknown) => {
+      await applyFile(fileFlags.parse(options), io)
+    })
+  withExamples(withAdminFlags(command), [
+    'quotaplane policy apply -f limits.yaml',
+    'quotaplane policy get api/per-tenant | sed "s/capacity: .*/capacity: 500/" | quotaplane policy apply -f -',
+  ])
+}
+
+/** Applies in the file's order and stops at the first refusal; what was done until then is told either way. */
+async function applyFile(flags: z.infer<typeof fileFlags>, io: Io): Promise<void> {
+  const policies = await readPolicies(flags.file, io)
+  const client = adminOf(flags, io)
+  const applied: Applied[] = []
+  try {
+    for (const { document, where } of policies) {
+      const done = await applyPolicy(client, document).catch((err: unknown) => {
+        throw located(err, where, applied.length, policies.length)
+      })
+      applied.push(done)
+      if (!flags.json) printLines(io, [appliedLine(done)])
+    }
+  } finally {
+    if (flags.json) printJson(io, { applied })
+  }
+}
+
+function appliedLine({ domain, name, result, revision }: Applied): string {
+  return `${domain}/${name} ${result} (revision ${revision})`
+}
+
+function addGet(policy: Command, io: Io): void {
+  const command = policy
+    .command('get')
+    .description('print a policy as YAML that apply takes')
+    .argument('<domain/name>', 'the policy')
+    .action(async (id: string, options: unknown) => {
+      const flags = adminFlags.parse(options)
+      const { domain, name } = parsePolicyId(id)
+      const answer = await adminOf(flags, io).call({
+        method: 'GET',
+        path: policyPath(domain, name),
+      })
+      if (flags.json) printJson(io, answer.body)
+      else io.out.write(stringify(documentOf(parsePolicy(answer.body))))
+    })
+  withExamples(withAdminFlags(command), [
+    'quotaplane policy get api/per-tenant',
+    'quotaplane policy get api/per-tenant --json',
+  ])
+}
+
+function addList(policy: Command, io: Io): void {
+  const command = policy
+    .command('list')
+    .description('list the policies of the plane')
+    .option('--domain <domain>', 'only those of one domain')
+    .action(async (options: unknown) => {
+      const flags = listFlags.parse(options)
+      const pages = await adminOf(flags, io).readPages('/v1/policies', policyListSchema)
+      const policies = pages
+        .flatMap((page) => page.items)
+        .filter(({ domain }) => flags.domain === undefined || domain === flags.domain)
+      if (flags.json) printJson(io, { policies })
+      else printLines(io, listLines(policies))
+    })
+  withExamples(withAdminFlags(command), [
+    'quotaplane policy list',
+    'quotaplane policy list --domain api --json',
+  ])
+}
+
+function addDelete(policy: Command, io: Io): void {
+  const command = policy
+    .command('delete')
+    .description('remove a policy, or every policy that a file names')
+    .argument('[domain/name]', 'the policy')
+    .option('-f, --file <file>', FILE_HELP)
+    .action(async (id: string | undefined, options: unknown) => {
+      const flags = fileFlags.partial({ file: true }).parse(options)
+      const targets = await deletionTargets(id, flags.file, io)
+      const client = adminOf(flags, io)
+      const deleted: string[] = []
+      for (const { domain, name } of targets) {
+        const path = policyPath(domain, name)
+        const found = await client.call({ method: 'GET', path })
+        const { revision } = parsePolicy(found.body)
+        await client.call({ method: 'DELETE', path, headers: { 'if-match': `"${revision}"` } })
+        deleted.push(`${domain}/${name}`)
+        if (!flags.json) printLines(io, [`${domain}/${name} deleted`])
+      }
+      if (flags.json) printJson(io, { deleted })
+    })
+  withExamples(withAdminFlags(command), [
+    'quotaplane policy delete api/per-tenant',
+    'quotaplane policy delete -f limits.yaml',
+  ])
+}
+
+interface PolicyId {
+  readonly domain: string
+  readonly name: string
+}
+
+async function deletionTargets(
+  id: string | undefined,
+  file: string | undefined,
+  io: Io,
+): Promise<readonly PolicyId[]> {
+  if ((id === undefined) === (file === undefined)) {
+    throw new CliError('name one policy as domain/name, or give -f FILE', EXIT.usage)
+  }
+  if (id !== undefined) return [parsePolicyId(id)]
+  return (await readPolicies(file ?? '-', io)).map(({ document }) => document)
+}
+
+function parsePolicyId(id: string): PolicyId {
+  const [domain = '', name = '', ...rest] = id.split('/')
+  if (rest.length > 0 || !NAME_PATTERN.test(domain) || !NAME_PATTERN.test(name)) {
+    throw new CliError(
+      `a policy is named domain/name, such as api/per-tenant, not "${id}"`,
+      EXIT.usage,
+    )
+  }
+  return { domain, name }
+}
+
+/** What an operator writes, without what admin adds. */
+function documentOf(policy: PolicyReply): object {
+  return {
+    domain: policy.domain,
+    name: policy.name,
+    ...(policy.description !== '' && { description: policy.description }),
+    match: policy.match,
+    onStoreFailure: policy.onStoreFailure,
+    mode: policy.mode,
+    limits: policy.limits.map((limit) => ({
+      name: limit.name,
+      algorithm: limit.algorithm,
+      capacity: limit.capacity,
+      windowMs: limit.windowMs,
+      ...(!limit.burstFollowsCapacity && { burst: limit.burst }),
+      split: limit.split,
+      floorPercent: limit.floorPercent,
+    })),
+  }
+}
+
+function listLines(policies: readonly PolicyReply[]): string[] {
+  const rows = policies.flatMap((policy) =>
+    policy.limits.map((limit) => [
+      `${policy.domain}/${policy.name}`,
+      policy.match
+        .map(({ key, value }) => (value === undefined ? key : `${key}=${value}`))
+        .join(' '),
+      limit.name,
+      limit.algorithm,
+      `${grouped(limit.capacity)} per ${grouped(limit.windowMs)} ms`,
+      Object.entries(limit.split)
+        .map(([region, weight]) => `${region} ${weight}`)
+        .join(', '),
+      String(policy.revision),
+    ]),
+  )
+  return table(['policy', 'match', 'limit', 'algorithm', 'capacity', 'split', '>revision'], rows)
+}
+
+/** Says where in the file the refused policy stands, and how much of the file was applied before it. */
+function located(err: unknown, where: string, applied: number, all: number): Error {
+  if (!(err instanceof CliError)) return err instanceof Error ? err : new Error(String(err))
+  const rest = all > 1 ? `\n${applied} of ${all} policies were applied before this one.` : ''
+  return new CliError(`${where}: ${err.message}${rest}`, err.exitCode)
+}

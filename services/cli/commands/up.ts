@@ -1,0 +1,105 @@
+import type { Command } from 'commander'
+import { z } from 'zod'
+import { AdminClient } from '../admin-client.ts'
+import { type Io, say } from '../io.ts'
+import { startPlane } from '../plane/plane.ts'
+import { examplePolicy } from '../plane/seed.ts'
+import { DEFAULT_REGIONS, describePlane, LOCAL_REGIONS_MAX, type Plane } from '../plane/topology.ts'
+import { applyPolicy, policyPath } from '../policy-client.ts'
+import { writeStateFile } from '../state-file.ts'
+import { printJson, printLines, regionList, wholeNumber, withExamples } from './common.ts'
+
+const flagsSchema = z.object({
+  regions: z.array(z.string()).readonly(),
+  linkDelayMs: z.number(),
+  json: z.boolean().default(false),
+})
+
+/** Adds `quotaplane up`: a whole plane on this machine, until Ctrl-C. */
+export function addUpCommand(program: Command, io: Io): void {
+  const command = program
+    .command('up')
+    .description('bring up a whole plane on this machine, until Ctrl-C')
+    .option(
+      '--regions <names>',
+      'regions, separated by commas',
+      regionList(LOCAL_REGIONS_MAX),
+      DEFAULT_REGIONS,
+    )
+    .option('--link-delay-ms <ms>', 'one-way delay put between regions', wholeNumber(0, 10_000), 0)
+    .option('--json', 'print one line with everything that was started')
+    .action(async (options: unknown) => {
+      const flags = flagsSchema.parse(options)
+      await up(flags, io)
+    })
+  withExamples(command, [
+    'quotaplane up',
+    'quotaplane up --regions us-east-1,eu-west-1,ap-south-1 --link-delay-ms 50',
+    'DATABASE_URL=postgresql://localhost/quota quotaplane up --json',
+  ])
+}
+
+async function up(flags: z.infer<typeof flagsSchema>, io: Io): Promise<void> {
+  const progress = (line: string): void => say(io.err, line)
+  const plane = await startPlane({
+    regions: flags.regions,
+    linkDelayMs: flags.linkDelayMs,
+    databaseUrl: io.env['DATABASE_URL'] || null,
+    ports: 'usual',
+    env: io.env,
+    say: progress,
+    signal: io.signal,
+  })
+  try {
+    await seed(plane, flags.regions, io.signal)
+    const description = describePlane(plane, process.pid)
+    plane.removeOnStop(writeStateFile(io.env, description))
+    watchChildren(plane, progress)
+    if (flags.json) printJson(io, description)
+    else printLines(io, welcome(plane))
+    await aborted(io.signal)
+    progress('Stopping')
+  } finally {
+    await plane.stop()
+  }
+}
+
+/** An operator's own database may hold a changed example from before; it is left as it is. */
+async function seed(plane: Plane, regions: readonly string[], signal: AbortSignal): Promise<void> {
+  const client = new AdminClient({ ...plane.admin, signal })
+  const policy = examplePolicy(regions)
+  const path = policyPath(policy.domain, policy.name)
+  const found = await client.call({ method: 'GET', path, accepts: [404] })
+  if (found.status === 404) await applyPolicy(client, policy)
+}
+
+/** A part that ends by itself is told and not replaced: whoever breaks it on purpose wants to see what follows. */
+function watchChildren(plane: Plane, tell: (line: string) => void): void {
+  plane.onUnexpectedExit((child, how) => tell(`The ${child.name} ended (${how}); the rest goes on`))
+}
+
+function welcome(plane: Plane): string[] {
+  const [first] = plane.regions
+  const url = first?.enforcers[0]?.url ?? ''
+  const body = '{"domain":"api","descriptors":[{"entries":[{"key":"tenant","value":"acme"}]}]}'
+  return [
+    '',
+    `The plane is up. Admin: ${plane.admin.url}  token: ${plane.admin.token}`,
+    ...plane.regions.map(
+      ({ region, enforcers, redis, nats }) =>
+        `  ${region}: enforcer ${enforcers[0]?.url}  Redis ${redis.port}  NATS ${nats.port}`,
+    ),
+    '',
+    'Example policy api/per-tenant: 10,000 checks a second for each tenant. Try a check:',
+    `  curl -s ${url}/v1/check -H 'content-type: application/json' -d '${body}'`,
+    '',
+    'Ctrl-C stops everything.',
+  ]
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+}

@@ -1,0 +1,37 @@
+import { type PolicyReply, policyReplySchema } from '../../shared/protocol/admin-replies.ts'
+import type { PolicyDocument } from '../../shared/protocol/policy.ts'
+import { type AdminClient, parseReply } from './admin-client.ts'
+
+export interface Applied {
+  readonly domain: string
+  readonly name: string
+  readonly result: 'created' | 'updated' | 'unchanged'
+  readonly revision: number
+}
+
+/** Where admin keeps a policy. */
+export function policyPath(domain: string, name: string): string {
+  return `/v1/domains/${encodeURIComponent(domain)}/policies/${encodeURIComponent(name)}`
+}
+
+/**
+ * Creates the policy, or replaces the version that was just read; admin keeps the revision when nothing differs.
+ *
+ * A change by someone else between reading and writing is refused by admin and told; nothing is overwritten.
+ */
+export async function applyPolicy(client: AdminClient, document: PolicyDocument): Promise<Applied> {
+  const { domain, name } = document
+  const path = policyPath(domain, name)
+  const found = await client.call({ method: 'GET', path, accepts: [404] })
+  const before = found.status === 404 ? null : parsePolicy(found.body).revision
+  const condition = before === null ? { 'if-none-match': '*' } : { 'if-match': `"${before}"` }
+  const answer = await client.call({ method: 'PUT', path, body: document, headers: condition })
+  const { revision } = parsePolicy(answer.body)
+  if (before === null) return { domain, name, result: 'created', revision }
+  return { domain, name, result: revision === before ? 'unchanged' : 'updated', revision }
+}
+
+/** The policy that an answer of admin holds; rejects an answer of another shape. */
+export function parsePolicy(body: unknown): PolicyReply {
+  return parseReply(policyReplySchema, body)
+}

@@ -1,0 +1,63 @@
+import { Command, CommanderError } from 'commander'
+import { addCheckCommand } from './commands/check.ts'
+import { withExamples } from './commands/common.ts'
+import { addDemoCommand } from './commands/demo.ts'
+import { addPolicyCommand } from './commands/policy.ts'
+import { addRegionCommand } from './commands/region.ts'
+import { addSharesCommand } from './commands/shares.ts'
+import { addUpCommand } from './commands/up.ts'
+import { addUsageCommand } from './commands/usage.ts'
+import { CliError, EXIT } from './errors.ts'
+import { type Io, say } from './io.ts'
+
+const EXIT_HELP = 'Exit codes: 0 done, 1 failed, 2 used wrongly, 3 a check was denied.'
+
+/** Runs one command line and resolves with the exit code; every failure is told on `io.err`. */
+export async function runProgram(args: readonly string[], io: Io): Promise<number> {
+  let exitCode: number = EXIT.ok
+  const program = buildProgram(io, (code) => {
+    exitCode = code
+  })
+  try {
+    await program.parseAsync([...args], { from: 'user' })
+    return exitCode
+  } catch (err) {
+    return exitCodeOf(err, io)
+  }
+}
+
+function buildProgram(io: Io, setExitCode: (code: number) => void): Command {
+  const program = new Command('quotaplane')
+    .description('Global rate limits held by several regions, never exceeded.')
+    .configureOutput({
+      writeOut: (text) => io.out.write(text),
+      writeErr: (text) => io.err.write(text),
+    })
+    .exitOverride()
+    .showHelpAfterError('(add --help for what is possible)')
+  addUpCommand(program, io)
+  addDemoCommand(program, io)
+  addPolicyCommand(program, io)
+  addCheckCommand(program, io, setExitCode)
+  addSharesCommand(program, io)
+  addUsageCommand(program, io)
+  addRegionCommand(program, io)
+  withExamples(program, [
+    'quotaplane up',
+    'quotaplane policy apply -f limits.yaml',
+    'quotaplane check --domain api tenant=acme',
+    'quotaplane shares --watch',
+  ])
+  return program.addHelpText('after', `\n${EXIT_HELP}`)
+}
+
+function exitCodeOf(err: unknown, io: Io): number {
+  if (err instanceof CommanderError) {
+    // Commander has written its message; help and version are no failure.
+    return err.exitCode === 0 ? EXIT.ok : EXIT.usage
+  }
+  if (io.signal.aborted) return EXIT.failure
+  const message = err instanceof Error ? err.message : String(err)
+  say(io.err, `quotaplane: ${message}`)
+  return err instanceof CliError ? err.exitCode : EXIT.failure
+}
