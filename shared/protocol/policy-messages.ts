@@ -5,7 +5,7 @@
  * JSON with a version; one that is newer is refused and not guessed at.
  */
 import { z } from 'zod'
-import { ALGORITHMS, type Policy, STORE_FAILURE_BEHAVIOURS } from '../core/policy.ts'
+import { ALGORITHMS, type Policy, type RegionId, STORE_FAILURE_BEHAVIOURS } from '../core/policy.ts'
 import { POOL_UNITS, REGIONS_MAX, TOKENS_MAX } from '../core/units.ts'
 import { QuotaError } from '../errors.ts'
 import { NAME_PATTERN } from './policy.ts'
@@ -74,7 +74,9 @@ const changeSchema = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('policy'), policy: wirePolicySchema }),
   z.object({ kind: z.literal('removed'), id: positive, revision: positive }),
 ])
-export type PolicyChange = z.infer<typeof changeSchema>
+export type PolicyChange =
+  | { readonly kind: 'policy'; readonly policy: Policy }
+  | { readonly kind: 'removed'; readonly id: number; readonly revision: number }
 
 /**
  * Changes in the order of their revisions, one per policy.
@@ -84,15 +86,22 @@ export type PolicyChange = z.infer<typeof changeSchema>
  * revision than all before it, so a later page carries it. Applying a change twice, or an older one after a
  * newer, must change nothing: the higher revision of a policy stays.
  */
+export interface ChangesReply {
+  readonly v: typeof POLICY_MESSAGES_VERSION
+  readonly revision: number
+  /** Every region of the plane that is registered, in the order of their names. */
+  readonly members: readonly RegionId[]
+  readonly changes: readonly PolicyChange[]
+  readonly next: number | null
+}
+
 export const changesReplySchema = z.object({
   v: version,
   revision: whole,
-  /** Every region of the plane that is registered, in the order of their names. */
   members: z.array(name).max(REGIONS_MAX),
   changes: z.array(changeSchema).max(CHANGES_PAGE_MAX),
   next: whole.nullable(),
-})
-export type ChangesReply = z.infer<typeof changesReplySchema>
+}) satisfies z.ZodType<ChangesReply>
 
 /**
  * Asks for the next incarnation of the region that the subject names.

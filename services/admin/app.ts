@@ -1,0 +1,116 @@
+import { randomUUID } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import swagger from '@fastify/swagger'
+import Fastify, { type FastifyInstance } from 'fastify'
+import {
+  jsonSchemaTransform,
+  jsonSchemaTransformObject,
+  serializerCompiler,
+} from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { QuotaError } from '../../shared/errors.ts'
+import { POLICY_FIXES } from '../../shared/protocol/policy.ts'
+import { invalidInput, problemsOf } from '../../shared/protocol/zod-problems.ts'
+import type { Secret } from '../../shared/runtime/env.ts'
+import { type ReadinessCheck, useHealth } from '../../shared/runtime/health.ts'
+import type { Logger } from '../../shared/runtime/logger.ts'
+import type { Registry } from '../../shared/runtime/metrics.ts'
+import { useProblems } from '../../shared/runtime/problem.ts'
+import { requireToken } from './auth.ts'
+import { type AdminMetrics, measureRequests } from './metrics.ts'
+import { auditRoutes } from './routes/audit.ts'
+import { policyRoutes } from './routes/policies.ts'
+import { regionRoutes } from './routes/regions.ts'
+import type { AdminDeps } from './routes/route-support.ts'
+import { viewRoutes } from './routes/views.ts'
+
+/** Larger than the largest valid policy: its description, sixteen limits and their splits over 64 regions. */
+const BODY_BYTES_MAX = 256 * 1024
+
+/** A request that has not arrived whole by then is given up, so that slow senders hold nothing. */
+const REQUEST_TIMEOUT_MS = 15_000
+
+const REQUEST_ID = /^[\w.:-]{1,128}$/
+
+export interface AdminAppOptions extends AdminDeps {
+  readonly token: Secret
+  readonly log: Logger
+  readonly registry: Registry
+  readonly metrics: AdminMetrics
+  readonly checks: readonly ReadinessCheck[]
+  readonly isRunning: () => boolean
+  /** False until the schema is as this version needs it. */
+  readonly isPrepared: () => boolean
+}
+
+/** The admin API; listens to nothing by itself. */
+export async function createAdminApp(options: AdminAppOptions): Promise<FastifyInstance> {
+  const app = Fastify({
+    logger: false,
+    bodyLimit: BODY_BYTES_MAX,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    genReqId: requestIdOf,
+  })
+  // Before any route, which would otherwise keep the handlers there were.
+  useProblems(app, options.log)
+  app.setValidatorCompiler(({ schema }) => validateBy(schema))
+  app.setSerializerCompiler(serializerCompiler)
+  app.addHook('onRequest', async (req, reply) => {
+    reply.header('x-request-id', req.id)
+  })
+  measureRequests(app, options.metrics)
+  await app.register(swagger, {
+    openapi: OPENAPI,
+    transform: jsonSchemaTransform,
+    transformObject: jsonSchemaTransformObject,
+  })
+  useHealth(app, options)
+  app.get('/openapi.json', { schema: { hide: true } }, () => app.swagger())
+  await app.register(
+    (v1, _plugin, done) => {
+      protectedRoutes(v1, options)
+      done()
+    },
+    { prefix: '/v1' },
+  )
+  return app
+}
+
+const OPENAPI = {
+  openapi: '3.1.0',
+  info: {
+    title: 'Quotaplane admin API',
+    description: 'Policies and regions of a plane, the record of their changes, and live views.',
+    version: '1',
+  },
+  components: { securitySchemes: { token: { type: 'http' as const, scheme: 'bearer' } } },
+  security: [{ token: [] }],
+}
+
+function protectedRoutes(v1: FastifyInstance, options: AdminAppOptions): void {
+  v1.addHook('onRequest', requireToken(options.token))
+  v1.addHook('onRequest', async () => {
+    if (options.isPrepared()) return
+    throw new QuotaError('QUOTA_DATABASE_UNAVAILABLE', 'Postgres has not answered since the start')
+  })
+  policyRoutes(v1, options)
+  regionRoutes(v1, options)
+  auditRoutes(v1, options)
+  viewRoutes(v1, options)
+}
+
+/** Refusals name the field and how to mend it, whichever part of the request it is in. */
+function validateBy(schema: unknown) {
+  return (input: unknown): { value: unknown } | { error: Error } => {
+    if (!(schema instanceof z.ZodType)) return { value: input }
+    const parsed = schema.safeParse(input)
+    if (parsed.success) return { value: parsed.data }
+    return { error: invalidInput(problemsOf(parsed.error, POLICY_FIXES)) }
+  }
+}
+
+/** The caller's id when it is fit for logs and the audit; else one of our own. */
+function requestIdOf(req: IncomingMessage): string {
+  const given = req.headers['x-request-id']
+  return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID()
+}

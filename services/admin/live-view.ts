@@ -1,0 +1,110 @@
+import { isNewer } from '../../shared/core/ledger/state.ts'
+import type { RegionRecord } from '../../shared/core/ledger/types.ts'
+import type { Limit, Policy, RegionId } from '../../shared/core/policy.ts'
+import { REGIONS_MAX } from '../../shared/core/units.ts'
+import {
+  createUsageTable,
+  mergeForeign,
+  pruneUsage,
+  type UsageRules,
+  usageOf,
+  type WindowUsage,
+} from '../../shared/core/usage/usage-table.ts'
+import type { Adoption } from './adoptions.ts'
+
+/** Records come each second; a region that was silent for this long is not reporting. */
+const SILENT_AFTER_MS = 3_500
+
+/** Admin is no region: it counts nothing itself and every report is another's. */
+const NO_REGION = ''
+
+export interface HeardRecord {
+  readonly record: RegionRecord
+  readonly heardAtMs: number
+}
+
+export interface RegionHealth {
+  readonly isReporting: boolean
+  readonly ageMs: number | null
+  readonly appliedRevision: number | null
+  readonly isRecovering: boolean
+  readonly incarnation: number | null
+}
+
+/**
+ * What the regions said last, in memory: the newest record of each, and usage merged over the windows kept.
+ *
+ * Bounded: at most REGIONS_MAX records, and usage of known limits over a fixed number of windows. Starts empty
+ * and is complete again once each region has published, which it does every second.
+ */
+export class LiveView {
+  readonly #heard = new Map<RegionId, HeardRecord>()
+  #usage = createUsageTable(NO_REGION)
+  #limits = new Map<number, Limit>()
+
+  /** Takes in a record; one that is not newer than the last of its region changes nothing. */
+  hear(record: RegionRecord, nowMs: number): boolean {
+    const last = this.#heard.get(record.from)
+    if (last !== undefined && !isNewer(record.mark, last.record.mark)) return false
+    if (last === undefined && this.#heard.size >= REGIONS_MAX) return false
+    this.#heard.set(record.from, { record, heardAtMs: nowMs })
+    this.#usage = mergeForeign(
+      this.#usage,
+      { region: record.from, incarnation: record.mark.incarnation, rows: record.usage },
+      this.#rules(nowMs),
+    )
+    return true
+  }
+
+  /** Keeps to the limits and regions that there are. */
+  follow(plane: { policies: Iterable<Policy>; members: readonly RegionId[] }, nowMs: number): void {
+    this.#limits = new Map()
+    for (const policy of plane.policies) {
+      for (const limit of policy.limits) this.#limits.set(limit.id, limit)
+    }
+    for (const region of this.#heard.keys()) {
+      if (!plane.members.includes(region)) this.#heard.delete(region)
+    }
+    this.prune(nowMs)
+  }
+
+  /** Forgets usage of windows that ended too long ago. */
+  prune(nowMs: number): void {
+    this.#usage = pruneUsage(this.#usage, this.#rules(nowMs))
+  }
+
+  heard(region: RegionId): HeardRecord | null {
+    return this.#heard.get(region) ?? null
+  }
+
+  health(region: RegionId, nowMs: number): RegionHealth {
+    const heard = this.#heard.get(region)
+    const ageMs = heard === undefined ? null : Math.max(0, Math.round(nowMs - heard.heardAtMs))
+    return {
+      isReporting: ageMs !== null && ageMs <= SILENT_AFTER_MS,
+      ageMs,
+      appliedRevision: heard?.record.policyRevision ?? null,
+      isRecovering: heard?.record.recovering ?? false,
+      incarnation: heard?.record.mark.incarnation ?? null,
+    }
+  }
+
+  usageOf(limit: Limit, window: number): WindowUsage {
+    return usageOf(this.#usage, { limitId: limit.id, usageEpoch: limit.usageEpoch, window })
+  }
+
+  /** Adoptions of open epochs that the newest records speak of. */
+  adoptions(members: readonly RegionId[]): readonly Adoption[] {
+    const open = [...this.#limits.values()].filter((limit) => limit.previousBase !== null)
+    return members.flatMap((region) => {
+      const adopted = this.#heard.get(region)?.record.adopted ?? {}
+      return open
+        .filter((limit) => (adopted[String(limit.id)] ?? 0) >= limit.epoch)
+        .map((limit) => ({ region, limitId: limit.id, epoch: limit.epoch }))
+    })
+  }
+
+  #rules(nowMs: number): UsageRules {
+    return { limits: this.#limits, wallMs: nowMs }
+  }
+}

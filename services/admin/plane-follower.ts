@@ -1,0 +1,112 @@
+import type { RegionRecord } from '../../shared/core/ledger/types.ts'
+import { isQuotaError } from '../../shared/errors.ts'
+import { migrateToLatest } from '../../shared/postgres/migrator.ts'
+import { type Db, readRevision } from '../../shared/postgres/plane.ts'
+import type { Logger } from '../../shared/runtime/logger.ts'
+import { type Adoption, recordAdoptions } from './adoptions.ts'
+import type { LiveView } from './live-view.ts'
+import type { PlaneCache } from './plane-cache.ts'
+
+export interface PlaneFollowerOptions {
+  readonly db: Db
+  readonly cache: PlaneCache
+  readonly live: LiveView
+  readonly migrations: string
+  readonly log: Logger
+  readonly wallMs: () => number
+  /** Tells the regions of the newest revision. */
+  readonly announce: (revision: number) => void
+}
+
+/**
+ * Keeps admin in step with Postgres: prepares the schema, follows the revision whoever changed it, announces
+ * it, and writes down what regions adopted. Each step stands alone, so that a store that comes back is picked
+ * up by the next one.
+ */
+export class PlaneFollower {
+  readonly #options: PlaneFollowerOptions
+  #isPrepared = false
+  #isDatabaseUp = false
+  readonly #recorded = new Set<string>()
+
+  constructor(options: PlaneFollowerOptions) {
+    this.#options = options
+  }
+
+  /** The schema is as this version needs it, so requests may touch the store. */
+  isPrepared(): boolean {
+    return this.#isPrepared
+  }
+
+  isDatabaseUp(): boolean {
+    return this.#isDatabaseUp
+  }
+
+  async stepOnce(): Promise<void> {
+    try {
+      await this.#follow()
+      this.#noteDatabase(true)
+    } catch (err) {
+      this.#noteDatabase(false, err)
+      if (!isQuotaError(err, 'QUOTA_DATABASE_UNAVAILABLE')) throw err
+    }
+  }
+
+  /** Takes in a record; true when it tells of an adoption that is not written down yet. */
+  hear(record: RegionRecord): boolean {
+    if (!this.#options.live.hear(record, this.#options.wallMs())) return false
+    return this.#unrecorded().length > 0
+  }
+
+  async #follow(): Promise<void> {
+    const { db, cache, live, wallMs } = this.#options
+    if (!this.#isPrepared) {
+      const applied = await migrateToLatest(db, this.#options.migrations)
+      this.#isPrepared = true
+      this.#options.log.info({ applied }, 'schema is ready')
+    }
+    await this.#refresh()
+    const adoptions = this.#unrecorded()
+    if (adoptions.length > 0) {
+      await recordAdoptions(db, adoptions, ADOPTION_CONTEXT)
+      for (const adoption of adoptions) this.#recorded.add(keyOf(adoption))
+      this.#options.log.info({ adoptions }, 'epochs adopted')
+      await this.#refresh()
+    }
+    live.prune(wallMs())
+    this.#options.announce(cache.revision)
+  }
+
+  async #refresh(): Promise<void> {
+    const { db, cache, live, wallMs } = this.#options
+    const revision = await readRevision(db)
+    if (revision === cache.revision) return
+    // A store that went back was restored from a copy: what is in memory came from another history.
+    if (revision < cache.revision) cache.forget()
+    await cache.refresh(db)
+    live.follow(cache, wallMs())
+    const open = new Set(live.adoptions(cache.members).map(keyOf))
+    for (const key of this.#recorded) if (!open.has(key)) this.#recorded.delete(key)
+  }
+
+  #unrecorded(): readonly Adoption[] {
+    const { live, cache } = this.#options
+    return live.adoptions(cache.members).filter((adoption) => !this.#recorded.has(keyOf(adoption)))
+  }
+
+  #noteDatabase(isUp: boolean, err?: unknown): void {
+    if (isUp && !this.#isDatabaseUp) this.#options.log.info('Postgres answers')
+    if (!isUp && this.#isDatabaseUp) this.#options.log.warn({ err }, 'Postgres does not answer')
+    this.#isDatabaseUp = isUp
+  }
+}
+
+const ADOPTION_CONTEXT = {
+  actor: 'admin',
+  requestId: 'records',
+  reason: 'every region said that it has adopted the epoch',
+}
+
+function keyOf(adoption: Adoption): string {
+  return `${adoption.limitId}.${adoption.epoch} ${adoption.region}`
+}

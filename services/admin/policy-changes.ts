@@ -1,0 +1,243 @@
+import { splitBase } from '../../shared/core/base-split.ts'
+import type { BaseSplit } from '../../shared/core/policy.ts'
+import { type InputProblem, QuotaError } from '../../shared/errors.ts'
+import { type ChangeContext, recordAudit } from '../../shared/postgres/audit.ts'
+import { openEpoch } from '../../shared/postgres/epochs.ts'
+import { type Db, lockPlane, type Trx, takeRevision } from '../../shared/postgres/plane.ts'
+import {
+  deleteLimits,
+  deletePolicy as deleteStoredPolicy,
+  findPolicy,
+  findPolicyByMatch,
+  insertLimit,
+  insertPolicy,
+  type LimitValues,
+  type PolicyKey,
+  resetUsage,
+  touchPolicy,
+  updateLimit,
+  updatePolicy,
+} from '../../shared/postgres/policies.ts'
+import {
+  isSameSplit,
+  type StoredLimit,
+  type StoredPolicy,
+} from '../../shared/postgres/policy-rows.ts'
+import { listRegions } from '../../shared/postgres/regions.ts'
+import {
+  type LimitDocument,
+  type PolicyDocument,
+  weightSteps,
+} from '../../shared/protocol/policy.ts'
+import { invalidInput } from '../../shared/protocol/zod-problems.ts'
+import { checkPrecondition, type Precondition } from './preconditions.ts'
+import { documentOf } from './views/policy.ts'
+
+export interface PolicyChange {
+  readonly key: PolicyKey
+  readonly precondition: Precondition
+  readonly context: ChangeContext
+}
+
+export interface ChangedPolicy {
+  readonly policy: StoredPolicy
+  readonly outcome: 'created' | 'updated' | 'unchanged'
+}
+
+/**
+ * Creates or replaces a policy, wholly or not at all. A document that changes nothing keeps the revision.
+ *
+ * A limit keeps its id, and with it its counters, as long as a limit of its name and algorithm stays in the
+ * policy. Another algorithm counts otherwise, so it starts under a new id with nothing spent.
+ */
+export async function putPolicy(
+  db: Db,
+  change: PolicyChange & { readonly document: PolicyDocument },
+): Promise<ChangedPolicy> {
+  const { key, document } = change
+  return await db.transaction().execute(async (trx) => {
+    await lockPlane(trx)
+    const before = await findPolicy(trx, key)
+    checkPrecondition(change.precondition, nameOf(key), before)
+    await refuseUnknownRegions(trx, document)
+    if (before !== null && isUnchanged(before, document)) {
+      return { policy: before, outcome: 'unchanged' }
+    }
+    await refuseSameMatch(trx, document)
+    const revision = await takeRevision(trx)
+    const values = { ...document, revision }
+    const id = before?.id ?? (await insertPolicy(trx, values))
+    if (before !== null) await updatePolicy(trx, id, values)
+    const members = (await listRegions(trx)).map((region) => region.id)
+    await writeLimits(trx, { policyId: id, before: before?.limits ?? [], document, members })
+    const policy = await auditedPolicy(trx, change, before)
+    return { policy, outcome: before === null ? 'created' : 'updated' }
+  })
+}
+
+export async function deletePolicy(db: Db, change: PolicyChange): Promise<void> {
+  await db.transaction().execute(async (trx) => {
+    await lockPlane(trx)
+    const before = await requirePolicy(trx, change.key)
+    checkPrecondition(change.precondition, nameOf(change.key), before)
+    await deleteStoredPolicy(trx, before, await takeRevision(trx))
+    await recordAudit(trx, change.context, {
+      action: 'policy.delete',
+      objectKind: 'policy',
+      objectId: nameOf(change.key),
+      before: documentOf(before),
+      after: null,
+    })
+  })
+}
+
+/** Starts the counters of every limit of the policy anew in all regions, as a new usage epoch (B145). */
+export async function resetPolicy(db: Db, change: PolicyChange): Promise<StoredPolicy> {
+  return await db.transaction().execute(async (trx) => {
+    await lockPlane(trx)
+    const before = await requirePolicy(trx, change.key)
+    checkPrecondition(change.precondition, nameOf(change.key), before)
+    await resetUsage(trx, before.id)
+    await touchPolicy(trx, before.id, await takeRevision(trx))
+    await recordAudit(trx, change.context, {
+      action: 'policy.reset',
+      objectKind: 'policy',
+      objectId: nameOf(change.key),
+      before: null,
+      after: null,
+    })
+    return await requirePolicy(trx, change.key)
+  })
+}
+
+export async function requirePolicy(db: Db, key: PolicyKey): Promise<StoredPolicy> {
+  const policy = await findPolicy(db, key)
+  if (policy !== null) return policy
+  throw new QuotaError('QUOTA_POLICY_NOT_FOUND', `there is no policy ${nameOf(key)}`)
+}
+
+function nameOf(key: PolicyKey): string {
+  return `${key.domain}/${key.name}`
+}
+
+async function auditedPolicy(
+  trx: Trx,
+  change: PolicyChange,
+  before: StoredPolicy | null,
+): Promise<StoredPolicy> {
+  const policy = await requirePolicy(trx, change.key)
+  await recordAudit(trx, change.context, {
+    action: before === null ? 'policy.create' : 'policy.update',
+    objectKind: 'policy',
+    objectId: nameOf(change.key),
+    before: before === null ? null : documentOf(before),
+    after: documentOf(policy),
+  })
+  return policy
+}
+
+async function refuseUnknownRegions(trx: Trx, document: PolicyDocument): Promise<void> {
+  const regions = (await listRegions(trx)).map((region) => region.id)
+  const problems = document.limits.flatMap((limit, index) =>
+    Object.keys(limit.split)
+      .filter((region) => !regions.includes(region))
+      .map((region) => ({
+        field: `limits[${index}].split.${region}`,
+        message: `${region} is not a registered region`,
+        fix:
+          regions.length === 0
+            ? `register it first: PUT /v1/regions/${region}`
+            : `use ${regions.join(', ')}, or register it first: PUT /v1/regions/${region}`,
+      })),
+  )
+  if (problems.length > 0) throw invalidInput(problems)
+}
+
+/** Two policies with one match would both be the most specific for the same checks. */
+async function refuseSameMatch(trx: Trx, document: PolicyDocument): Promise<void> {
+  const other = await findPolicyByMatch(trx, document.domain, document.match)
+  if (other === null || other === document.name) return
+  const message = `is also the match of the policy ${document.domain}/${other}`
+  throw new QuotaError('QUOTA_ALREADY_EXISTS', `match ${message}`, {
+    problems: [
+      { field: 'match', message, fix: `change one of the two, or add the limits to ${other}` },
+    ],
+  })
+}
+
+interface LimitChanges {
+  readonly policyId: number
+  readonly before: readonly StoredLimit[]
+  readonly document: PolicyDocument
+  readonly members: readonly string[]
+}
+
+async function writeLimits(trx: Trx, changes: LimitChanges): Promise<void> {
+  const kept = new Map<number, StoredLimit>()
+  for (const [index, limit] of changes.document.limits.entries()) {
+    const before = changes.before.find((candidate) => isSameCounter(candidate, limit))
+    if (before !== undefined) kept.set(index, before)
+  }
+  const keptIds = new Set([...kept.values()].map((limit) => limit.id))
+  const gone = changes.before.filter((limit) => !keptIds.has(limit.id))
+  // First, because a limit of another algorithm takes over the name.
+  await deleteLimits(
+    trx,
+    gone.map((limit) => limit.id),
+  )
+  for (const [position, limit] of changes.document.limits.entries()) {
+    const values = valuesOf(changes.policyId, position, limit)
+    const base = splitBase(weightSteps(limit.split), limit.capacity)
+    const before = kept.get(position)
+    if (before === undefined) await insertLimit(trx, values, base)
+    else {
+      await updateLimit(trx, before.id, values)
+      await moveBase(trx, { before, base, position, members: changes.members })
+    }
+  }
+}
+
+interface BaseMove {
+  readonly before: StoredLimit
+  readonly base: BaseSplit
+  readonly position: number
+  readonly members: readonly string[]
+}
+
+async function moveBase(trx: Trx, move: BaseMove): Promise<void> {
+  const { before, base } = move
+  if (isSameSplit(before.base, base)) return
+  if (before.previousBase !== null) throw epochOpen(move)
+  await openEpoch(trx, { limitId: before.id, epoch: before.epoch + 1, base })
+}
+
+function epochOpen({ before, members, position }: BaseMove): QuotaError {
+  const awaited = members.filter((region) => !before.adopted.includes(region))
+  const problem: InputProblem = {
+    field: `limits[${position}].split`,
+    message: `epoch ${before.epoch} of limit ${before.name} still awaits ${awaited.join(', ')}`,
+    fix: 'wait until these regions have adopted it, or bring them back, and then try again',
+  }
+  return new QuotaError('QUOTA_EPOCH_OPEN', problem.message, { problems: [problem] })
+}
+
+function isSameCounter(stored: StoredLimit, limit: LimitDocument): boolean {
+  return stored.name === limit.name && stored.algorithm === limit.algorithm
+}
+
+function valuesOf(policyId: number, position: number, limit: LimitDocument): LimitValues {
+  return { ...limit, policyId, position, burst: limit.burst ?? null }
+}
+
+/** Both documents are built in the same order of fields, the split apart, which Postgres reorders. */
+function isUnchanged(stored: StoredPolicy, document: PolicyDocument): boolean {
+  return canonical(documentOf(stored)) === canonical(document)
+}
+
+function canonical(value: unknown): string {
+  return JSON.stringify(value, (_key, part: unknown) =>
+    typeof part === 'object' && part !== null && !Array.isArray(part)
+      ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : part,
+  )
+}

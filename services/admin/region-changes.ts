@@ -1,0 +1,120 @@
+import { REGIONS_MAX } from '../../shared/core/units.ts'
+import { QuotaError } from '../../shared/errors.ts'
+import { type ChangeContext, recordAudit } from '../../shared/postgres/audit.ts'
+import { type Db, lockPlane, type Trx, takeRevision } from '../../shared/postgres/plane.ts'
+import {
+  deleteRegion as deleteStoredRegion,
+  findRegion,
+  listRegions,
+  policiesUsingRegion,
+  type StoredRegion,
+  writeRegion,
+} from '../../shared/postgres/regions.ts'
+import { closeAdoptedEpochs } from './adoptions.ts'
+import { checkPrecondition, type Precondition, preconditionRequired } from './preconditions.ts'
+
+/** Policies that a refusal names; the first few show what is in the way. */
+const USERS_NAMED_MAX = 5
+
+export interface RegionChange {
+  readonly id: string
+  readonly precondition: Precondition | null
+  readonly context: ChangeContext
+}
+
+export interface ChangedRegion {
+  readonly region: StoredRegion
+  readonly outcome: 'created' | 'updated' | 'unchanged'
+}
+
+/**
+ * Registers a region or changes its description.
+ *
+ * Needs no precondition as long as nothing would be overwritten, so a script may repeat its registrations.
+ */
+export async function putRegion(
+  db: Db,
+  change: RegionChange & { readonly description: string },
+): Promise<ChangedRegion> {
+  return await db.transaction().execute(async (trx) => {
+    await lockPlane(trx)
+    const before = await findRegion(trx, change.id)
+    checkPut(change, before)
+    if (before?.description === change.description) return { region: before, outcome: 'unchanged' }
+    if (before === null) await refuseTooMany(trx)
+    await writeRegion(trx, {
+      id: change.id,
+      description: change.description,
+      revision: await takeRevision(trx),
+    })
+    const region = await requireRegion(trx, change.id)
+    await recordAudit(trx, change.context, {
+      action: before === null ? 'region.create' : 'region.update',
+      objectKind: 'region',
+      objectId: change.id,
+      before,
+      after: region,
+    })
+    return { region, outcome: before === null ? 'created' : 'updated' }
+  })
+}
+
+function checkPut(
+  change: RegionChange & { readonly description: string },
+  before: StoredRegion | null,
+): void {
+  if (change.precondition !== null) {
+    checkPrecondition(change.precondition, `region ${change.id}`, before)
+  } else if (before !== null && before.description !== change.description) {
+    throw preconditionRequired(
+      `region ${change.id} exists with another description: send If-Match: "${before.revision}" to replace it`,
+    )
+  }
+}
+
+/** Removes a region that has no part of any limit. Its incarnation counter stays, should it return. */
+export async function deleteRegion(db: Db, change: RegionChange): Promise<void> {
+  await db.transaction().execute(async (trx) => {
+    await lockPlane(trx)
+    const before = await requireRegion(trx, change.id)
+    if (change.precondition === null) {
+      throw preconditionRequired(
+        `send If-Match: "${before.revision}" to remove region ${change.id}`,
+      )
+    }
+    checkPrecondition(change.precondition, `region ${change.id}`, before)
+    await refuseInUse(trx, change.id)
+    await deleteStoredRegion(trx, change.id)
+    await takeRevision(trx)
+    await recordAudit(trx, change.context, {
+      action: 'region.delete',
+      objectKind: 'region',
+      objectId: change.id,
+      before,
+      after: null,
+    })
+    // An epoch that awaited this region alone has nobody left to wait for.
+    await closeAdoptedEpochs(trx, change.context)
+  })
+}
+
+export async function requireRegion(db: Db, id: string): Promise<StoredRegion> {
+  const region = await findRegion(db, id)
+  if (region !== null) return region
+  throw new QuotaError('QUOTA_REGION_NOT_FOUND', `there is no region ${id}`)
+}
+
+async function refuseTooMany(trx: Trx): Promise<void> {
+  const { length } = await listRegions(trx)
+  if (length < REGIONS_MAX) return
+  throw new QuotaError('QUOTA_IN_USE', `a plane has at most ${REGIONS_MAX} regions`)
+}
+
+async function refuseInUse(trx: Trx, id: string): Promise<void> {
+  const users = await policiesUsingRegion(trx, id, USERS_NAMED_MAX)
+  if (users.length === 0) return
+  throw new QuotaError(
+    'QUOTA_IN_USE',
+    `region ${id} has a part of limits of ${users.join(', ')}: take it out of their splits, and wait until all regions have adopted that`,
+  )
+}

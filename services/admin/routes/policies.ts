@@ -1,0 +1,236 @@
+import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { listPolicies, type PolicyKey } from '../../../shared/postgres/policies.ts'
+import {
+  type PolicyReply,
+  policyListSchema,
+  policyReplySchema,
+  policyStatusSchema,
+} from '../../../shared/protocol/admin-replies.ts'
+import {
+  nameSchema,
+  type PolicyDocument,
+  policyDocumentSchema,
+  policyPutSchema,
+} from '../../../shared/protocol/policy.ts'
+import { invalidInput } from '../../../shared/protocol/zod-problems.ts'
+import {
+  type ChangedPolicy,
+  deletePolicy,
+  putPolicy,
+  requirePolicy,
+  resetPolicy,
+} from '../policy-changes.ts'
+import { isNotModified, preconditionOf } from '../preconditions.ts'
+import { policyReplyOf, policyStatusOf } from '../views/policy.ts'
+import {
+  type AdminDeps,
+  conditionalHeaders,
+  contextOf,
+  decodeCursor,
+  encodeCursor,
+  failures,
+  pageQuery,
+  policyCursor,
+  policyParams,
+  readHeaders,
+  requirePrecondition,
+  tagged,
+} from './route-support.ts'
+
+const PATH = '/domains/:domain/policies/:name'
+const tags = ['policies']
+
+export function policyRoutes(root: FastifyInstance, deps: AdminDeps): void {
+  readRoutes(root, deps)
+  putRoutes(root, deps)
+  removeRoutes(root, deps)
+}
+
+function readRoutes(root: FastifyInstance, deps: AdminDeps): void {
+  const app = root.withTypeProvider<ZodTypeProvider>()
+  app.get(
+    '/policies',
+    {
+      schema: {
+        tags,
+        summary: 'List policies',
+        querystring: z.strictObject({ ...pageQuery, domain: nameSchema.optional() }),
+        response: { 200: policyListSchema, ...failures },
+      },
+    },
+    async (req) => {
+      const { cursor, domain, limit } = req.query
+      const after = decodeCursor(policyCursor, cursor)
+      const found = await listPolicies(deps.db, {
+        domain,
+        after: after && { domain: after[0], name: after[1] },
+        limit: limit + 1,
+      })
+      const items = found.slice(0, limit)
+      const last = found.length > limit ? items.at(-1) : undefined
+      return {
+        items: items.map(policyReplyOf),
+        next: last === undefined ? null : encodeCursor([last.domain, last.name]),
+      }
+    },
+  )
+  app.get(
+    PATH,
+    {
+      schema: {
+        tags,
+        summary: 'Read a policy',
+        params: policyParams,
+        headers: readHeaders,
+        response: {
+          200: policyReplySchema,
+          304: z.undefined().describe('Not modified'),
+          ...failures,
+        },
+      },
+    },
+    async (req, reply) => {
+      const policy = await requirePolicy(deps.db, req.params)
+      tagged(reply, policy.revision)
+      if (isNotModified(req.headers['if-none-match'], policy.revision)) {
+        return reply.code(304).send()
+      }
+      return policyReplyOf(policy)
+    },
+  )
+  app.get(
+    `${PATH}/status`,
+    {
+      schema: {
+        tags,
+        summary: 'Where a policy is applied, and which regions a split still awaits',
+        params: policyParams,
+        response: { 200: policyStatusSchema, ...failures },
+      },
+    },
+    async (req) => {
+      const policy = await requirePolicy(deps.db, req.params)
+      return await policyStatusOf(policy, deps)
+    },
+  )
+}
+
+function putRoutes(root: FastifyInstance, deps: AdminDeps): void {
+  const app = root.withTypeProvider<ZodTypeProvider>()
+  const response = { 200: policyReplySchema, 201: policyReplySchema, ...failures }
+  app.put(
+    PATH,
+    {
+      schema: {
+        tags,
+        summary: 'Create (If-None-Match: *) or replace (If-Match) a policy',
+        params: policyParams,
+        headers: conditionalHeaders,
+        body: policyPutSchema,
+        response,
+      },
+    },
+    async (req, reply) => {
+      const changed = await putPolicy(deps.db, {
+        key: req.params,
+        document: documentAt(req.params, req.body),
+        precondition: requirePrecondition(req.headers),
+        context: contextOf(req, req.headers),
+      })
+      return answerChange(reply, changed, deps)
+    },
+  )
+  app.post(
+    '/policies',
+    {
+      schema: {
+        tags,
+        summary: 'Create a policy; 409 when it exists',
+        headers: conditionalHeaders,
+        body: policyDocumentSchema,
+        response,
+      },
+    },
+    async (req, reply) => {
+      const { domain, name } = req.body
+      const changed = await putPolicy(deps.db, {
+        key: { domain, name },
+        document: req.body,
+        precondition: { kind: 'new' },
+        context: contextOf(req, req.headers),
+      })
+      reply.header('location', `/v1/domains/${domain}/policies/${name}`)
+      return answerChange(reply, changed, deps)
+    },
+  )
+}
+
+function removeRoutes(root: FastifyInstance, deps: AdminDeps): void {
+  const app = root.withTypeProvider<ZodTypeProvider>()
+  app.delete(
+    PATH,
+    {
+      schema: {
+        tags,
+        summary: 'Delete a policy with its limits',
+        params: policyParams,
+        headers: conditionalHeaders,
+        response: { 204: z.undefined().describe('Deleted'), ...failures },
+      },
+    },
+    async (req, reply) => {
+      await deletePolicy(deps.db, {
+        key: req.params,
+        precondition: requirePrecondition(req.headers),
+        context: contextOf(req, req.headers),
+      })
+      deps.onChange()
+      return reply.code(204).send()
+    },
+  )
+  app.post(
+    `${PATH}/reset`,
+    {
+      schema: {
+        tags,
+        summary: 'Start the counters of a policy anew in every region; If-Match is optional',
+        params: policyParams,
+        headers: conditionalHeaders,
+        response: { 200: policyReplySchema, ...failures },
+      },
+    },
+    async (req, reply) => {
+      const policy = await resetPolicy(deps.db, {
+        key: req.params,
+        precondition: preconditionOf(req.headers) ?? { kind: 'present' },
+        context: contextOf(req, req.headers),
+      })
+      deps.onChange()
+      tagged(reply, policy.revision)
+      return policyReplyOf(policy)
+    },
+  )
+}
+
+function answerChange(reply: FastifyReply, changed: ChangedPolicy, deps: AdminDeps): PolicyReply {
+  const { policy, outcome } = changed
+  if (outcome !== 'unchanged') deps.onChange()
+  tagged(reply, policy.revision)
+  reply.code(outcome === 'created' ? 201 : 200)
+  return policyReplyOf(policy)
+}
+
+/** The path says which policy is meant; a body that says otherwise is a mistake and changes neither. */
+function documentAt(key: PolicyKey, body: z.output<typeof policyPutSchema>): PolicyDocument {
+  const problems = (['domain', 'name'] as const)
+    .filter((field) => body[field] !== undefined && body[field] !== key[field])
+    .map((field) => ({
+      field,
+      message: `is ${body[field]}, and the path says ${key[field]}`,
+      fix: `leave ${field} out of the body, or put to the path of ${body[field]}`,
+    }))
+  if (problems.length > 0) throw invalidInput(problems)
+  return { ...body, ...key }
+}

@@ -1,0 +1,120 @@
+/** What the routes of every resource share: their dependencies, headers, pages and documented failures. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { z } from 'zod'
+import type { ChangeContext } from '../../../shared/postgres/audit.ts'
+import type { Db } from '../../../shared/postgres/plane.ts'
+import { problemSchema } from '../../../shared/protocol/admin-replies.ts'
+import { nameSchema } from '../../../shared/protocol/policy.ts'
+import { invalidInput } from '../../../shared/protocol/zod-problems.ts'
+import { TOKEN_ACTOR } from '../auth.ts'
+import type { LiveView } from '../live-view.ts'
+import type { PlaneCache } from '../plane-cache.ts'
+import {
+  type ConditionalHeaders,
+  entityTag,
+  type Precondition,
+  preconditionOf,
+  preconditionRequired,
+} from '../preconditions.ts'
+
+export interface AdminDeps {
+  readonly db: Db
+  readonly cache: PlaneCache
+  readonly live: LiveView
+  readonly wallMs: () => number
+  /** Called after each committed change. */
+  readonly onChange: () => void
+}
+
+/** Longest reason that a change may give for the audit log. */
+const REASON_CHARS_MAX = 500
+
+const PAGE_DEFAULT = 50
+
+/** A page of the largest policies is some megabytes. */
+export const PAGE_MAX = 100
+
+export const conditionalHeaders = z.looseObject({
+  'if-match': z.string().optional().describe('ETag of the state that the change is based on'),
+  'if-none-match': z.string().optional().describe('* to create only'),
+  'x-change-reason': z
+    .string()
+    .max(REASON_CHARS_MAX, { error: `must have at most ${REASON_CHARS_MAX} characters` })
+    .optional()
+    .describe('why, for the audit log'),
+})
+
+export const readHeaders = z.looseObject({ 'if-none-match': z.string().optional() })
+
+export const policyParams = z.object({ domain: nameSchema, name: nameSchema })
+
+export const pageQuery = {
+  cursor: z.string().max(1_000).optional(),
+  limit: z.coerce.number().int().min(1).max(PAGE_MAX).default(PAGE_DEFAULT),
+}
+
+/** The failures that any route may answer with, for the OpenAPI document. */
+export const failures = {
+  '4xx': {
+    description: 'A problem document that names the fields and how to mend them',
+    content: { 'application/problem+json': { schema: problemSchema } },
+  },
+  '5xx': {
+    description: 'A problem document with a code and the request id',
+    content: { 'application/problem+json': { schema: problemSchema } },
+  },
+}
+
+export function requirePrecondition(headers: ConditionalHeaders): Precondition {
+  const precondition = preconditionOf(headers)
+  if (precondition !== null) return precondition
+  throw preconditionRequired(
+    'send If-None-Match: * to create, or If-Match with the ETag of the state that the change is based on',
+  )
+}
+
+export function contextOf(
+  req: FastifyRequest,
+  headers: { readonly 'x-change-reason'?: string | undefined },
+): ChangeContext {
+  return {
+    actor: TOKEN_ACTOR,
+    requestId: String(req.id),
+    reason: headers['x-change-reason'] ?? null,
+  }
+}
+
+export function tagged(reply: FastifyReply, revision: number): void {
+  reply.header('etag', entityTag(revision))
+}
+
+export function encodeCursor(parts: readonly (string | number)[]): string {
+  return Buffer.from(JSON.stringify(parts)).toString('base64url')
+}
+
+/** The position in `cursor`; null for the first page. */
+export function decodeCursor<Schema extends z.ZodType>(
+  schema: Schema,
+  cursor: string | undefined,
+): z.output<Schema> | null {
+  if (cursor === undefined) return null
+  const parsed = schema.safeParse(parseJson(Buffer.from(cursor, 'base64url').toString()))
+  if (parsed.success) return parsed.data
+  throw invalidInput([
+    {
+      field: 'cursor',
+      message: 'is not the next of an earlier page',
+      fix: 'leave it out to begin with the first page',
+    },
+  ])
+}
+
+export const policyCursor = z.tuple([nameSchema, nameSchema])
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined // Refused by the schema, as any other cursor that we did not make.
+  }
+}

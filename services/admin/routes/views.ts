@@ -1,0 +1,110 @@
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import type { Policy } from '../../../shared/core/policy.ts'
+import { sharesReplySchema, usageReplySchema } from '../../../shared/protocol/admin-replies.ts'
+import { nameSchema } from '../../../shared/protocol/policy.ts'
+import { agesOf, sharesOf } from '../views/shares.ts'
+import { usageViewOf } from '../views/usage.ts'
+import {
+  type AdminDeps,
+  decodeCursor,
+  encodeCursor,
+  failures,
+  pageQuery,
+  policyCursor,
+} from './route-support.ts'
+
+const KEYS_DEFAULT = 20
+
+/** Hot keys shown of one limit. A record may hold tens of thousands; this is a view and no export. */
+const KEYS_MAX = 1_000
+
+const tags = ['views']
+
+const viewQuery = {
+  ...pageQuery,
+  domain: nameSchema.optional(),
+  policy: nameSchema.optional(),
+}
+
+/**
+ * What the regions last said of themselves. Answered from memory, so it needs neither Postgres nor NATS; the
+ * ages tell how old it is.
+ */
+export function viewRoutes(root: FastifyInstance, deps: AdminDeps): void {
+  const app = root.withTypeProvider<ZodTypeProvider>()
+  app.get(
+    '/shares',
+    {
+      schema: {
+        tags,
+        summary: 'Shares of each limit by hot key and region',
+        querystring: z.strictObject({
+          ...viewQuery,
+          keys: z.coerce.number().int().min(1).max(KEYS_MAX).default(KEYS_DEFAULT),
+        }),
+        response: { 200: sharesReplySchema, ...failures },
+      },
+    },
+    async (req) => {
+      const { policies, next, ...query } = viewOf(req.query, deps)
+      const limits = sharesOf({ ...query, policies, keysMax: req.query.keys })
+      return { at: isoTime(query.nowMs), regions: agesOf(query), limits: [...limits], next }
+    },
+  )
+  app.get(
+    '/usage',
+    {
+      schema: {
+        tags,
+        summary: 'Tokens admitted, denied and returned of each limit by window and region',
+        querystring: z.strictObject(viewQuery),
+        response: { 200: usageReplySchema, ...failures },
+      },
+    },
+    async (req) => {
+      const { policies, next, ...query } = viewOf(req.query, deps)
+      const limits = usageViewOf({ ...query, policies })
+      return { at: isoTime(query.nowMs), regions: agesOf(query), limits: [...limits], next }
+    },
+  )
+}
+
+function viewOf(
+  query: {
+    readonly cursor?: string | undefined
+    readonly limit: number
+    readonly domain?: string | undefined
+    readonly policy?: string | undefined
+  },
+  deps: AdminDeps,
+) {
+  const [afterDomain, afterName] = decodeCursor(policyCursor, query.cursor) ?? ['', '']
+  const found = [...deps.cache.policies]
+    .filter((policy) => query.domain === undefined || policy.domain === query.domain)
+    .filter((policy) => query.policy === undefined || policy.name === query.policy)
+    .filter((policy) => compareNames(policy, { domain: afterDomain, name: afterName }) > 0)
+    .sort(compareNames)
+  const policies = found.slice(0, query.limit)
+  const last = found.length > query.limit ? policies.at(-1) : undefined
+  return {
+    policies,
+    next: last === undefined ? null : encodeCursor([last.domain, last.name]),
+    members: deps.cache.members,
+    live: deps.live,
+    nowMs: deps.wallMs(),
+  }
+}
+
+type Named = Pick<Policy, 'domain' | 'name'>
+
+function compareNames(one: Named, other: Named): number {
+  if (one.domain !== other.domain) return one.domain < other.domain ? -1 : 1
+  if (one.name === other.name) return 0
+  return one.name < other.name ? -1 : 1
+}
+
+function isoTime(ms: number): string {
+  return new Date(ms).toISOString()
+}

@@ -1,0 +1,145 @@
+import type { Msg, NatsConnection } from 'nats'
+import type { RegionId } from '../core/policy.ts'
+import { isQuotaError } from '../errors.ts'
+import {
+  CHANGES_BYTES_MAX,
+  CHANGES_PAGE_MAX,
+  type ChangesReply,
+  changesRequestSchema,
+  decodeMessage,
+  type IncarnationReply,
+  incarnationRequestSchema,
+  POLICY_MESSAGES_VERSION,
+  type PolicyChange,
+  type PolicyHint,
+} from '../protocol/policy-messages.ts'
+import {
+  ADMIN_QUEUE,
+  INCARNATION_SUBJECTS,
+  POLICY_CHANGES_SUBJECT,
+  POLICY_REVISION_SUBJECT,
+  regionOfSubject,
+} from '../protocol/subjects.ts'
+import type { Logger } from '../runtime/logger.ts'
+import type { NatsLink } from './client.ts'
+
+/** Most changes read for one reply. Few enough that a page of large policies is not read to be thrown away. */
+const CHANGES_PER_READ = Math.min(200, CHANGES_PAGE_MAX)
+
+/** Where the answers come from. Both reject with a QuotaError while the source cannot answer. */
+export interface PolicySource {
+  /** Changes with a revision above `after`, in the order of their revisions. */
+  readChanges(query: { readonly after: number; readonly limit: number }): Promise<{
+    readonly revision: number
+    readonly members: readonly RegionId[]
+    readonly changes: readonly PolicyChange[]
+    readonly hasMore: boolean
+  }>
+  takeIncarnation(question: {
+    readonly region: RegionId
+    readonly requestId: string
+    readonly atLeast: number
+  }): Promise<{ readonly incarnation: number; readonly first: boolean }>
+}
+
+export interface PolicyPublisherOptions {
+  readonly link: NatsLink
+  readonly source: PolicySource
+  readonly log: Logger
+  /** Told of each question: which kind, and how it ended. */
+  readonly onAnswer?: (kind: 'changes' | 'incarnation', outcome: 'answered' | 'refused') => void
+}
+
+/**
+ * Tells the regions of the newest revision and answers what they ask. Answers refusals too, so that a region
+ * need not wait for a time-out; holds no state, so any number of admins may run.
+ */
+export class PolicyPublisher {
+  readonly #options: PolicyPublisherOptions
+
+  constructor(options: PolicyPublisherOptions) {
+    this.#options = options
+    options.link.use((connection) => this.#listen(connection))
+  }
+
+  /** Dropped while NATS is away: the next one says the same or more. */
+  announce(revision: number): void {
+    const hint: PolicyHint = { v: POLICY_MESSAGES_VERSION, revision }
+    this.#options.link.publish(POLICY_REVISION_SUBJECT, JSON.stringify(hint))
+  }
+
+  #listen(connection: NatsConnection): void {
+    const queue = ADMIN_QUEUE
+    connection.subscribe(POLICY_CHANGES_SUBJECT, {
+      queue,
+      callback: (err, message) => {
+        if (err === null) void this.#answer('changes', message, () => this.#changes(message))
+      },
+    })
+    connection.subscribe(INCARNATION_SUBJECTS, {
+      queue,
+      callback: (err, message) => {
+        if (err === null)
+          void this.#answer('incarnation', message, () => this.#incarnation(message))
+      },
+    })
+  }
+
+  async #changes(message: Msg): Promise<ChangesReply> {
+    const request = decodeMessage(changesRequestSchema, message.string())
+    const after = Math.max(request.since, request.after ?? 0)
+    const read = await this.#options.source.readChanges({ after, limit: CHANGES_PER_READ })
+    return pageOf(read)
+  }
+
+  async #incarnation(message: Msg): Promise<IncarnationReply> {
+    const { requestId, atLeast } = decodeMessage(incarnationRequestSchema, message.string())
+    const region = regionOfSubject(message.subject)
+    if (region === null) throw new Error(`${message.subject} names no region`)
+    const taken = await this.#options.source.takeIncarnation({ region, requestId, atLeast })
+    return { v: POLICY_MESSAGES_VERSION, ...taken }
+  }
+
+  async #answer(
+    kind: 'changes' | 'incarnation',
+    message: Msg,
+    reply: () => Promise<ChangesReply | IncarnationReply>,
+  ): Promise<void> {
+    try {
+      message.respond(JSON.stringify(await reply()))
+      this.#options.onAnswer?.(kind, 'answered')
+    } catch (err) {
+      this.#options.onAnswer?.(kind, 'refused')
+      this.#options.log.warn({ err, subject: message.subject }, 'NATS question refused')
+      const error = isQuotaError(err) ? err.message : 'admin failed to answer; its log says why'
+      // The connection may be what failed; the asker's time-out then says so.
+      if (!this.#options.link.isConnected()) return
+      message.respond(JSON.stringify({ v: POLICY_MESSAGES_VERSION, error }))
+    }
+  }
+}
+
+/** As many of the changes as fit in a reply, and at least one, with where to go on. */
+export function pageOf(read: {
+  readonly revision: number
+  readonly members: readonly RegionId[]
+  readonly changes: readonly PolicyChange[]
+  readonly hasMore: boolean
+}): ChangesReply {
+  const { revision, members } = read
+  const head = { v: POLICY_MESSAGES_VERSION, revision, members: [...members] } as const
+  let bytes = Buffer.byteLength(JSON.stringify({ ...head, changes: [], next: revision }))
+  const changes: PolicyChange[] = []
+  for (const change of read.changes) {
+    bytes += Buffer.byteLength(JSON.stringify(change)) + 1
+    if (bytes > CHANGES_BYTES_MAX && changes.length > 0) break
+    changes.push(change)
+  }
+  const last = changes.at(-1)
+  const isLast = last === undefined || (changes.length === read.changes.length && !read.hasMore)
+  return { ...head, changes, next: isLast ? null : revisionOf(last) }
+}
+
+function revisionOf(change: PolicyChange): number {
+  return change.kind === 'policy' ? change.policy.revision : change.revision
+}

@@ -1,0 +1,71 @@
+import type { Db, Trx } from './plane.ts'
+
+/** Who changes something, in which request and why. */
+export interface ChangeContext {
+  readonly actor: string
+  readonly requestId: string
+  readonly reason: string | null
+}
+
+export interface AuditChange {
+  readonly action: string
+  readonly objectKind: 'policy' | 'region'
+  readonly objectId: string
+  readonly before: unknown
+  readonly after: unknown
+}
+
+export interface AuditEntry extends AuditChange, ChangeContext {
+  readonly seq: number
+  readonly at: Date
+}
+
+/** Adds a row to the append-only log; takes the transaction of the change so that neither exists alone. */
+export async function recordAudit(
+  trx: Trx,
+  context: ChangeContext,
+  change: AuditChange,
+): Promise<void> {
+  await trx
+    .insertInto('audit')
+    .values({
+      actor: context.actor,
+      action: change.action,
+      object_kind: change.objectKind,
+      object_id: change.objectId,
+      before: change.before === null ? null : JSON.stringify(change.before),
+      after: change.after === null ? null : JSON.stringify(change.after),
+      request_id: context.requestId,
+      reason: context.reason,
+    })
+    .execute()
+}
+
+/** Entries older than `beforeSeq` (null: the newest), newest first. */
+export async function listAudit(
+  db: Db,
+  query: {
+    readonly beforeSeq: number | null
+    readonly limit: number
+    readonly objectKind?: string | undefined
+    readonly objectId?: string | undefined
+  },
+): Promise<readonly AuditEntry[]> {
+  let select = db.selectFrom('audit').selectAll().orderBy('seq', 'desc').limit(query.limit)
+  if (query.beforeSeq !== null) select = select.where('seq', '<', query.beforeSeq)
+  if (query.objectKind !== undefined) select = select.where('object_kind', '=', query.objectKind)
+  if (query.objectId !== undefined) select = select.where('object_id', '=', query.objectId)
+  const rows = await select.execute()
+  return rows.map((row) => ({
+    seq: row.seq,
+    at: row.at,
+    actor: row.actor,
+    action: row.action,
+    objectKind: row.object_kind === 'region' ? 'region' : 'policy',
+    objectId: row.object_id,
+    before: row.before,
+    after: row.after,
+    requestId: row.request_id,
+    reason: row.reason,
+  }))
+}

@@ -1,0 +1,124 @@
+import { sql } from 'kysely'
+import { jsonArrayFrom } from 'kysely/helpers/postgres'
+import { assert } from '../core/assert.ts'
+import type { BaseSplit, Limit, Policy, RegionId } from '../core/policy.ts'
+import type { Db } from './plane.ts'
+
+/** A limit with what its operator wrote beside the numbers that regions work with. */
+export interface StoredLimit extends Limit {
+  /** Weights in per cent as they were written. */
+  readonly split: Readonly<Record<RegionId, number>>
+  /** The burst was left out, so it is the capacity whatever that becomes. */
+  readonly burstFollowsCapacity: boolean
+  /** Regions that have adopted the newest epoch; they matter while it is open. */
+  readonly adopted: readonly RegionId[]
+}
+
+export interface StoredPolicy extends Policy {
+  readonly limits: readonly StoredLimit[]
+  readonly createdAt: Date
+  readonly updatedAt: Date
+}
+
+/**
+ * Selects policies with their limits and epochs in one statement, which sees one snapshot: a policy never
+ * appears with the limits of another revision.
+ */
+export function selectPolicies(db: Db) {
+  return db
+    .selectFrom('policies')
+    .selectAll('policies')
+    .select((eb) => [
+      jsonArrayFrom(
+        eb
+          .selectFrom('limits')
+          .innerJoin('base_epochs as newest', (join) =>
+            join
+              .onRef('newest.limit_id', '=', 'limits.id')
+              .on(
+                'newest.epoch',
+                '=',
+                sql<number>`(select max(epoch) from base_epochs where limit_id = limits.id)`,
+              ),
+          )
+          .leftJoin('base_epochs as previous', (join) =>
+            join
+              .onRef('previous.limit_id', '=', 'limits.id')
+              .on(sql<boolean>`previous.epoch = newest.epoch - 1 and newest.closed_at is null`),
+          )
+          .whereRef('limits.policy_id', '=', 'policies.id')
+          .select([
+            'limits.id',
+            'limits.name',
+            'limits.algorithm',
+            'limits.capacity',
+            'limits.window_ms',
+            'limits.burst',
+            'limits.split',
+            'limits.floor_percent',
+            'limits.usage_epoch',
+            'newest.epoch',
+            'newest.base',
+            'newest.adopted',
+            'previous.base as previous_base',
+          ])
+          .orderBy('limits.position'),
+      ).as('limits'),
+    ])
+}
+
+type PolicyRow = Awaited<ReturnType<ReturnType<typeof selectPolicies>['execute']>>[number]
+type LimitRow = PolicyRow['limits'][number]
+
+export function toPolicy(row: PolicyRow): StoredPolicy {
+  assert(row.limits.length > 0, 'a stored policy has limits')
+  return {
+    id: row.id,
+    domain: row.domain,
+    name: row.name,
+    description: row.description,
+    revision: row.revision,
+    match: row.match,
+    mode: row.mode,
+    onStoreFailure: row.on_store_failure,
+    limits: row.limits.map(toLimit),
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  }
+}
+
+function toLimit(row: LimitRow): StoredLimit {
+  return {
+    id: row.id,
+    name: row.name,
+    algorithm: row.algorithm,
+    capacity: row.capacity,
+    windowMs: row.window_ms,
+    burst: row.burst ?? row.capacity,
+    usageEpoch: row.usage_epoch,
+    epoch: row.epoch,
+    base: row.base,
+    previousBase: row.previous_base,
+    floorPercent: row.floor_percent,
+    split: row.split,
+    burstFollowsCapacity: row.burst === null,
+    adopted: row.adopted,
+  }
+}
+
+/** The part of a stored policy that regions work with. */
+export function policyOf(stored: StoredPolicy): Policy {
+  const { createdAt: _createdAt, updatedAt: _updatedAt, limits, ...policy } = stored
+  return { ...policy, limits: limits.map(limitOf) }
+}
+
+function limitOf(stored: StoredLimit): Limit {
+  const { split: _split, burstFollowsCapacity: _follows, adopted: _adopted, ...limit } = stored
+  return limit
+}
+
+/** True when both give every region the same units. */
+export function isSameSplit(one: BaseSplit, other: BaseSplit): boolean {
+  const regions = new Set([...Object.keys(one), ...Object.keys(other)])
+  return [...regions].every((region) => (one[region] ?? 0) === (other[region] ?? 0))
+}

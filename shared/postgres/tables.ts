@@ -1,0 +1,96 @@
+import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
+
+/** Rows as they are stored; they do not leave shared/postgres. `int8` columns arrive as safe integers. */
+export interface Tables {
+  readonly plane: PlaneTable
+  readonly regions: RegionsTable
+  readonly incarnations: IncarnationsTable
+  readonly domains: { readonly name: string }
+  readonly policies: PoliciesTable
+  readonly limits: LimitsTable
+  readonly base_epochs: BaseEpochsTable
+  readonly policy_tombstones: TombstonesTable
+  readonly audit: AuditTable
+}
+
+/** Written as text, since pg would make an array of its own out of a JSON list; read as a parsed value. */
+type Json<T> = ColumnType<T, string, string>
+
+interface PlaneTable {
+  readonly is_only: GeneratedAlways<boolean>
+  readonly plane_id: GeneratedAlways<string>
+  readonly revision: number
+}
+
+interface RegionsTable {
+  readonly id: string
+  readonly description: string
+  readonly state: Generated<'active'>
+  readonly revision: number
+  readonly registered_at: GeneratedAlways<Date>
+}
+
+interface IncarnationsTable {
+  readonly region: string
+  readonly incarnation: number
+  readonly is_first: boolean
+  readonly request_id: string
+  readonly taken_at: ColumnType<Date, never, Date>
+}
+
+interface PoliciesTable {
+  readonly id: GeneratedAlways<number>
+  readonly domain: string
+  readonly name: string
+  readonly description: string
+  readonly match: Json<readonly { readonly key: string; readonly value?: string }[]>
+  readonly mode: 'strict'
+  readonly on_store_failure: 'allow' | 'deny'
+  readonly revision: number
+  readonly created_at: GeneratedAlways<Date>
+  readonly updated_at: ColumnType<Date, never, Date>
+}
+
+interface LimitsTable {
+  readonly id: GeneratedAlways<number>
+  readonly policy_id: number
+  readonly position: number
+  readonly name: string
+  readonly algorithm: 'token_bucket' | 'fixed_window'
+  readonly capacity: number
+  readonly window_ms: number
+  readonly burst: number | null
+  readonly split: Json<Readonly<Record<string, number>>>
+  readonly floor_percent: number
+  readonly usage_epoch: Generated<number>
+}
+
+interface BaseEpochsTable {
+  readonly limit_id: number
+  readonly epoch: number
+  readonly base: Json<Readonly<Record<string, number>>>
+  readonly adopted: Generated<string[]>
+  readonly opened_at: GeneratedAlways<Date>
+  readonly closed_at: Date | null
+}
+
+interface TombstonesTable {
+  readonly policy_id: number
+  readonly domain: string
+  readonly name: string
+  readonly revision: number
+  readonly deleted_at: GeneratedAlways<Date>
+}
+
+interface AuditTable {
+  readonly seq: GeneratedAlways<number>
+  readonly at: GeneratedAlways<Date>
+  readonly actor: string
+  readonly action: string
+  readonly object_kind: string
+  readonly object_id: string
+  readonly before: Json<unknown> | null
+  readonly after: Json<unknown> | null
+  readonly request_id: string
+  readonly reason: string | null
+}

@@ -1,0 +1,224 @@
+/** What admin answers. Replies carry these fields and no others; readers ignore fields they do not know. */
+import { z } from 'zod'
+import { ALGORITHMS, STORE_FAILURE_BEHAVIOURS } from '../core/policy.ts'
+
+const whole = z.number().int()
+const time = z.iso.datetime().describe('UTC, RFC 3339')
+const ageMs = whole
+  .nullable()
+  .describe('age of the newest record of the region; null: none came yet')
+
+const matchEntrySchema = z.object({ key: z.string(), value: z.string().optional() })
+
+export const limitReplySchema = z
+  .object({
+    name: z.string(),
+    algorithm: z.enum(ALGORITHMS),
+    capacity: whole,
+    windowMs: whole,
+    burst: whole.describe('in force; the capacity when none was given'),
+    burstFollowsCapacity: z.boolean().describe('no burst was given'),
+    split: z.record(z.string(), z.number()).describe('weights in per cent by region'),
+    floorPercent: whole,
+    id: whole.describe('identifies the counters; never used again for another limit'),
+    usageEpoch: whole.describe('number of resets'),
+    epoch: whole.describe('number of the base split'),
+    isEpochOpen: z.boolean().describe('regions are still moving to this split'),
+    base: z.record(z.string(), whole).describe('millionths of the limit by region'),
+  })
+  .meta({ id: 'Limit' })
+
+export const policyReplySchema = z
+  .object({
+    domain: z.string(),
+    name: z.string(),
+    description: z.string(),
+    match: z.array(matchEntrySchema),
+    onStoreFailure: z.enum(STORE_FAILURE_BEHAVIOURS),
+    mode: z.literal('strict'),
+    limits: z.array(limitReplySchema),
+    id: whole,
+    revision: whole.describe('plane-wide number of the last change; also the ETag'),
+    createdAt: time,
+    updatedAt: time,
+  })
+  .meta({ id: 'Policy' })
+export type PolicyReply = z.infer<typeof policyReplySchema>
+
+const next = z
+  .string()
+  .nullable()
+  .describe('pass as ?cursor= for the next page; null: this is the last')
+
+export const policyListSchema = z
+  .object({ items: z.array(policyReplySchema), next })
+  .meta({ id: 'PolicyList' })
+
+/** Where a policy is applied: `saved` is not `applied`. */
+export const policyStatusSchema = z
+  .object({
+    revision: whole,
+    isAppliedEverywhere: z.boolean(),
+    regions: z.array(
+      z.object({
+        region: z.string(),
+        isApplied: z.boolean(),
+        appliedRevision: whole.nullable().describe('newest plane revision that the region applied'),
+        ageMs,
+      }),
+    ),
+    openEpochs: z.array(
+      z.object({ limit: z.string(), epoch: whole, awaited: z.array(z.string()), openedAt: time }),
+    ),
+  })
+  .meta({ id: 'PolicyStatus' })
+export type PolicyStatus = z.infer<typeof policyStatusSchema>
+
+export const regionReplySchema = z
+  .object({
+    id: z.string(),
+    description: z.string(),
+    state: z.enum(['active']),
+    revision: whole,
+    registeredAt: time,
+    health: z.object({
+      isReporting: z.boolean().describe('a record came within the last few seconds'),
+      ageMs,
+      appliedRevision: whole.nullable(),
+      isRecovering: z
+        .boolean()
+        .describe('lends nothing and uses its floor only, after a loss of state'),
+      incarnation: whole.nullable(),
+    }),
+  })
+  .meta({ id: 'Region' })
+export type RegionReply = z.infer<typeof regionReplySchema>
+
+export const regionListSchema = z
+  .object({ items: z.array(regionReplySchema), next })
+  .meta({ id: 'RegionList' })
+
+export const auditListSchema = z
+  .object({
+    items: z.array(
+      z.object({
+        seq: whole,
+        at: time,
+        actor: z.string(),
+        action: z.string(),
+        objectKind: z.enum(['policy', 'region']),
+        objectId: z.string(),
+        before: z.unknown(),
+        after: z.unknown(),
+        requestId: z.string(),
+        reason: z.string().nullable(),
+      }),
+    ),
+    next,
+  })
+  .meta({ id: 'AuditList' })
+
+const regionAges = z.array(z.object({ region: z.string(), ageMs, isRecovering: z.boolean() }))
+
+/** Identifies a limit in a view, with the numbers that its figures are to be read against. */
+const limitHead = {
+  domain: z.string(),
+  policy: z.string(),
+  limit: z.string(),
+  limitId: whole,
+  capacity: whole,
+  windowMs: whole,
+  burst: whole,
+}
+
+export const sharesReplySchema = z
+  .object({
+    at: time,
+    regions: regionAges,
+    limits: z.array(
+      z.object({
+        ...limitHead,
+        epoch: whole,
+        isEpochOpen: z.boolean(),
+        base: z
+          .record(z.string(), whole)
+          .describe('units by region; what keys that are not hot have'),
+        keys: z
+          .array(
+            z.object({
+              key: z.string().describe('the descriptor, or # and its hash when it is long'),
+              regions: z.array(
+                z.object({
+                  region: z.string(),
+                  share: z.object({ units: whole, tokens: whole }),
+                  base: z.object({ units: whole, tokens: whole }),
+                  lent: whole.describe('units lent to peers'),
+                  borrowed: whole.describe('units borrowed from peers'),
+                  demandPerSecond: z.number().describe('tokens that the region expects to need'),
+                  isHungry: z.boolean(),
+                  admitted: whole.describe('since the region began to track the key'),
+                  denied: whole,
+                  returned: whole,
+                  ageMs: whole,
+                }),
+              ),
+            }),
+          )
+          .describe('hot keys, the one with most demand first'),
+        keysLeftOut: whole.describe('hot keys beyond ?keys='),
+      }),
+    ),
+    next,
+  })
+  .meta({ id: 'Shares' })
+export type SharesReply = z.infer<typeof sharesReplySchema>
+
+const amounts = { admitted: whole, denied: whole, returned: whole }
+
+export const usageReplySchema = z
+  .object({
+    at: time,
+    regions: regionAges,
+    limits: z.array(
+      z.object({
+        ...limitHead,
+        usageWindowMs: whole.describe('length of the windows below; at least a second'),
+        windows: z
+          .array(
+            z.object({
+              index: whole,
+              startsAt: time,
+              endsAt: time,
+              isComplete: z.boolean().describe('every region has reported after its end'),
+              regions: z.array(z.object({ region: z.string(), ...amounts })),
+              total: z.object({
+                ...amounts,
+                used: whole.describe('admitted less returned'),
+                ofCapacity: z
+                  .number()
+                  .describe('used over what the limit refills in the window, over all keys'),
+              }),
+            }),
+          )
+          .describe('the present window and those before it, newest first'),
+      }),
+    ),
+    next,
+  })
+  .meta({ id: 'Usage' })
+export type UsageReply = z.infer<typeof usageReplySchema>
+
+/** An RFC 9457 problem document. */
+export const problemSchema = z
+  .object({
+    type: z.string(),
+    title: z.string(),
+    status: whole,
+    detail: z.string(),
+    code: z.string(),
+    requestId: z.string(),
+    errors: z
+      .array(z.object({ field: z.string(), message: z.string(), fix: z.string().optional() }))
+      .optional(),
+  })
+  .meta({ id: 'Problem' })
