@@ -20,7 +20,9 @@ export interface EnforcerAppOptions extends CheckRouteOptions {
  */
 export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance {
   const { context, isRunning, registry, log } = options
-  const loggerInstance: FastifyBaseLogger = log
+  // Fastify's own line about listening would be a second one.
+  const level = log.isLevelEnabled('info') ? 'warn' : log.level
+  const loggerInstance: FastifyBaseLogger = log.child({}, { level })
   const app = Fastify({
     loggerInstance,
     // A line a check would cost more than the check and would hold descriptors.

@@ -1,4 +1,5 @@
 import { AssertionError } from '../core/assert.ts'
+import { createFailureLog } from './failure-log.ts'
 import type { Logger } from './logger.ts'
 
 /** Counts kept by a loop for its metrics. */
@@ -29,9 +30,6 @@ export interface EveryOptions {
   readonly onBug: (err: Error) => void
 }
 
-/** A loop that goes on failing says so this often at most, with the number of failures left out in between. */
-const FAILURE_LOG_SPACING_MS = 10_000
-
 /**
  * Runs `stepOnce` again and again and never two at a time.
  *
@@ -44,7 +42,12 @@ export function every(
   stepOnce: (signal: AbortSignal) => Promise<void>,
 ): Loop {
   const stats: LoopStats = { runs: 0, failures: 0, lastDurationMs: 0 }
-  const log = createFailureLog(options)
+  const log = createFailureLog({
+    log: options.log,
+    fields: { loop: options.name },
+    failedMessage: 'loop step failed',
+    succeededMessage: 'loop step succeeded again',
+  })
   let isStopping = false
   let isWoken = false
   let timer: NodeJS.Timeout | undefined
@@ -124,33 +127,5 @@ async function runOnce(
   } finally {
     clearTimeout(timer)
     stats.lastDurationMs = performance.now() - startedMs
-  }
-}
-
-/** Says that a loop fails, and that it works again, without a line for each step of a long outage. */
-function createFailureLog(options: EveryOptions): {
-  failed(err: unknown): void
-  succeeded(): void
-} {
-  let toldMs = Number.NEGATIVE_INFINITY
-  let untold = 0
-  let isTold = false
-  return {
-    failed(err) {
-      if (performance.now() - toldMs < FAILURE_LOG_SPACING_MS) {
-        untold++
-        return
-      }
-      options.log.warn({ err, loop: options.name, suppressed: untold }, 'loop step failed')
-      toldMs = performance.now()
-      untold = 0
-      isTold = true
-    },
-    succeeded() {
-      if (!isTold) return
-      options.log.info({ loop: options.name, suppressed: untold }, 'loop step succeeded again')
-      untold = 0
-      isTold = false
-    },
   }
 }

@@ -1,0 +1,84 @@
+import type { FastifyInstance } from 'fastify'
+import type { CheckStore, PolicyReader } from '../../shared/core/ports.ts'
+import type { Clock } from '../../shared/runtime/clock.ts'
+import { every, type Loop } from '../../shared/runtime/every.ts'
+import type { Logger } from '../../shared/runtime/logger.ts'
+import type { Registry } from '../../shared/runtime/metrics.ts'
+import { createEnforcerApp } from './app.ts'
+import { CHECKS_IN_FLIGHT_MAX } from './check-route.ts'
+import { createEnforcerMetrics, observeEnforcer } from './metrics.ts'
+import { PolicyCache } from './policy-cache.ts'
+import { RouteTable } from './routes.ts'
+import { StoreGuard } from './store-guard.ts'
+
+/**
+ * How often the region's policy version is read. A change must be in force within 2 s, of which the way from
+ * admin to the region's Redis takes most; one GET five times a second is nothing to Redis.
+ */
+const POLL_INTERVAL_MS = 200
+
+/** Far above what the reader itself allows; only a bug reaches it. */
+const POLL_TIMEOUT_MS = 10_000
+
+export interface EnforcerOptions {
+  readonly region: string
+  readonly store: CheckStore
+  readonly reader: PolicyReader
+  readonly clock: Clock
+  readonly log: Logger
+  readonly registry: Registry
+  readonly isRunning: () => boolean
+}
+
+/** An enforcer that does not listen yet. */
+export interface Enforcer {
+  readonly app: FastifyInstance
+  readonly policies: PolicyCache
+  /** Follows the region's policies until the loop is stopped. */
+  followPolicies(onBug: (err: Error) => void): Loop
+}
+
+/** Joins the parts of an enforcer over a store and a reader of policies. */
+export function createEnforcer(options: EnforcerOptions): Enforcer {
+  const { region, store, reader, clock, log, registry, isRunning } = options
+  const loops: Loop[] = []
+  const metrics = createEnforcerMetrics(registry)
+  const policies = new PolicyCache({ reader, clock, log })
+  const routes = new RouteTable(metrics.cellsOf)
+  const inFlight = { count: 0, max: CHECKS_IN_FLIGHT_MAX }
+  const guard = new StoreGuard({
+    clock,
+    onFlip: (isOpen) => {
+      if (isOpen) log.warn('store does not decide; policies say what to answer')
+      else log.info('store decides again')
+    },
+  })
+  observeEnforcer(registry, {
+    policyVersion: () => policies.current()?.version ?? 0,
+    policyRevision: () => policies.current()?.revision ?? 0,
+    policyAgeMs: () => policies.ageMs(),
+    isGuardOpen: () => guard.isOpen,
+    checksInFlight: () => inFlight.count,
+    routesKept: () => routes.size,
+    loops: () => loops,
+  })
+  const context = { store, policies, routes, guard, metrics }
+  return {
+    app: createEnforcerApp({ region, context, inFlight, isRunning, log, registry }),
+    policies,
+    followPolicies(onBug) {
+      const loop = every(
+        {
+          name: 'policies',
+          intervalMs: POLL_INTERVAL_MS,
+          timeoutMs: POLL_TIMEOUT_MS,
+          log,
+          onBug,
+        },
+        () => policies.pollOnce(),
+      )
+      loops.push(loop)
+      return loop
+    },
+  }
+}

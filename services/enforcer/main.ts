@@ -1,0 +1,75 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Redis } from 'ioredis'
+import { createCheckStore } from '../../shared/redis/check-store.ts'
+import { createRedis } from '../../shared/redis/client.ts'
+import { createPolicyReader } from '../../shared/redis/policy-reader.ts'
+import { systemClock } from '../../shared/runtime/clock.ts'
+import { readEnv } from '../../shared/runtime/env.ts'
+import { createFailureLog } from '../../shared/runtime/failure-log.ts'
+import { createLifecycle, runService } from '../../shared/runtime/lifecycle.ts'
+import { createLogger } from '../../shared/runtime/logger.ts'
+import { createRegistry } from '../../shared/runtime/metrics.ts'
+import { enforcerEnv } from './config.ts'
+import { createEnforcer, type Enforcer } from './enforcer.ts'
+
+const config = readEnv(enforcerEnv, process.env)
+const log = createLogger({ service: 'enforcer', region: config.REGION, level: config.LOG_LEVEL })
+const life = createLifecycle({ log, deadlineMs: config.SHUTDOWN_DEADLINE_MS })
+
+await runService(life, log, async () => {
+  // Nothing is waited for: commands in flight belong to checks, which have been answered by then.
+  const redis = await life.acquire('redis', connect, (client) => client.disconnect())
+  const enforcer = createEnforcer({
+    region: config.REGION,
+    store: createCheckStore({ redis, deadlineMs: config.REDIS_DEADLINE_MS }),
+    reader: createPolicyReader({ redis }),
+    clock: systemClock,
+    log,
+    registry: createRegistry({ region: config.REGION }, true),
+    isRunning: () => life.isRunning(),
+  })
+  await life.acquire(
+    'policies',
+    () => enforcer.followPolicies(stopOnBug),
+    (loop) => loop.stop(),
+  )
+  const url = await life.acquire(
+    'listener',
+    () => listen(enforcer),
+    () => drain(enforcer),
+  )
+  log.info({ url }, 'listening')
+})
+
+function connect(): Redis {
+  const failures = createFailureLog({
+    log,
+    fields: {},
+    failedMessage: 'redis connection failed',
+    succeededMessage: 'redis connected again',
+  })
+  const redis = createRedis({
+    url: config.REDIS_URL,
+    name: `enforcer-${config.REGION}`,
+    onError: (err) => failures.failed(err),
+  })
+  redis.on('ready', () => failures.succeeded())
+  return redis
+}
+
+function listen({ app }: Enforcer): Promise<string> {
+  return app.listen({ host: config.ENFORCER_HOST, port: config.ENFORCER_PORT })
+}
+
+/** Readiness has failed by now. Goes on answering until the load balancer has noticed, then lets checks finish. */
+async function drain({ app }: Enforcer): Promise<void> {
+  await delay(config.DRAIN_DELAY_MS)
+  await app.close()
+}
+
+/** An uncaught exception shuts the service down, with exit code 1. */
+function stopOnBug(err: Error): void {
+  queueMicrotask(() => {
+    throw err
+  })
+}
