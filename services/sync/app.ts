@@ -1,0 +1,46 @@
+import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
+import { useHealth } from '../../shared/runtime/health.ts'
+import type { Logger } from '../../shared/runtime/logger.ts'
+import type { Registry } from '../../shared/runtime/metrics.ts'
+import { useProblems } from '../../shared/runtime/problem.ts'
+import type { SyncService } from './assemble.ts'
+
+export interface SyncAppOptions {
+  readonly service: SyncService
+  readonly isBusConnected: () => boolean
+  readonly isRunning: () => boolean
+  readonly registry: Registry
+  readonly log: Logger
+}
+
+/**
+ * The daemon's HTTP side: `/livez`, `/readyz`, `/metrics`.
+ *
+ * Ready while it leads its region and checks are served there; a second daemon of the region is not ready and
+ * says that it waits for `leadership`. NATS and admin are wanted, not needed: without them the region goes on
+ * with its base part and the policies it has.
+ */
+export function createSyncApp(options: SyncAppOptions): FastifyInstance {
+  const { service, isBusConnected, isRunning, registry, log } = options
+  const { daemon, memory, feed } = service
+  const loggerInstance: FastifyBaseLogger = log
+  const app = Fastify({ loggerInstance, disableRequestLogging: true, forceCloseConnections: true })
+  useProblems(app, log)
+  useHealth(app, {
+    isRunning,
+    registry,
+    checks: [
+      { name: 'store', isRequired: true, isReady: () => daemon.phase !== 'connecting' },
+      {
+        name: 'leadership',
+        isRequired: true,
+        isReady: () => daemon.phase === 'starting' || daemon.phase === 'leading',
+      },
+      { name: 'serving', isRequired: true, isReady: () => daemon.isServing },
+      { name: 'recovered', isRequired: false, isReady: () => !memory.isRecovering },
+      { name: 'bus', isRequired: false, isReady: isBusConnected },
+      { name: 'policies', isRequired: false, isReady: () => !feed.isBehind },
+    ],
+  })
+  return app
+}

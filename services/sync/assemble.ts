@@ -1,0 +1,87 @@
+import type { RegionId } from '../../shared/core/policy.ts'
+import type { RecordBus, RegionStore } from '../../shared/core/ports.ts'
+import type { NatsPolicyClient } from '../../shared/nats/policy-client.ts'
+import type { Clock } from '../../shared/runtime/clock.ts'
+import { every, type Loop } from '../../shared/runtime/every.ts'
+import type { Logger } from '../../shared/runtime/logger.ts'
+import { Daemon } from './daemon.ts'
+import { Inbox } from './inbox.ts'
+import { Incarnations } from './incarnations.ts'
+import { Leadership } from './leadership.ts'
+import type { SyncMetrics } from './metrics.ts'
+import { PolicyFeed } from './policy-feed.ts'
+import { RegionMemory } from './region-memory.ts'
+import { Wakeup } from './wakeup.ts'
+
+/** How often it is looked whether admin has to be asked; a hint wakes the loop at once. */
+const POLICY_INTERVAL_MS = 1_000
+
+/** A series of pages of a large plane takes seconds; a request that gets no answer gives up long before. */
+const POLICY_TIMEOUT_MS = 60_000
+
+export interface SyncParts {
+  readonly region: RegionId
+  /** Unique to this process: what it holds the lease as. */
+  readonly holder: string
+  readonly bus: RecordBus
+  readonly policyClient: NatsPolicyClient
+  readonly connect: () => Promise<RegionStore>
+  readonly clock: Clock
+  readonly log: Logger
+  readonly metrics: SyncMetrics
+  /** Called when an assertion broke: our own bug, on which the process must stop. */
+  readonly onBug: (err: Error) => void
+}
+
+export interface SyncService {
+  readonly daemon: Daemon
+  readonly memory: RegionMemory
+  readonly feed: PolicyFeed
+  /** Asks admin for what changed. It runs already. */
+  readonly policyLoop: Loop
+}
+
+/** Joins the daemon's parts. Records and policies are taken in from here on; `daemon.start` begins to lead. */
+export function assembleSync(parts: SyncParts): SyncService {
+  const { region, holder, bus, policyClient: client, clock, log, metrics, onBug } = parts
+  const wakeup = new Wakeup()
+  const inbox = new Inbox(() => wakeup.wake())
+  const memory = new RegionMemory(region)
+  const incarnations = new Incarnations({ region, holder, client, clock, log })
+  const feed = new PolicyFeed({
+    client,
+    clock,
+    log,
+    metrics,
+    onPlane: (plane) => inbox.putPlane(plane),
+    onWanted: () => policyLoop.wake(),
+  })
+  const policyLoop = every(
+    {
+      name: 'policies',
+      intervalMs: POLICY_INTERVAL_MS,
+      timeoutMs: POLICY_TIMEOUT_MS,
+      log,
+      onBug,
+    },
+    async () => {
+      await feed.pullOnce()
+      await incarnations.tell()
+    },
+  )
+  bus.onRecord((record) => {
+    metrics.recordsReceived.inc({ peer: record.from })
+    inbox.putRecord(record)
+  })
+  const leadership = new Leadership(holder, clock)
+  const daemon = new Daemon({
+    ...parts,
+    leadership,
+    inbox,
+    memory,
+    incarnations,
+    feed,
+    wakeup,
+  })
+  return { daemon, memory, feed, policyLoop }
+}

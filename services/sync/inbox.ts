@@ -1,0 +1,55 @@
+import { isNewer } from '../../shared/core/ledger/state.ts'
+import type { RegionRecord } from '../../shared/core/ledger/types.ts'
+import type { RegionId } from '../../shared/core/policy.ts'
+import { REGIONS_MAX } from '../../shared/core/units.ts'
+import type { Plane } from './plane.ts'
+
+export type Arrival =
+  | { readonly kind: 'record'; readonly record: RegionRecord }
+  | { readonly kind: 'plane'; readonly plane: Plane }
+
+/**
+ * What arrived for the daemon while it was busy, bounded by nature: the newest record of each peer and the
+ * newest plane. Everything in them is cumulative, so what a newer one replaced is not missed.
+ */
+export class Inbox {
+  readonly #records = new Map<RegionId, RegionRecord>()
+  readonly #onArrival: () => void
+  #plane: Plane | null = null
+
+  constructor(onArrival: () => void) {
+    this.#onArrival = onArrival
+  }
+
+  /** Ignores a record that is older than one that waits already, and one peer too many. */
+  putRecord(record: RegionRecord): void {
+    const waiting = this.#records.get(record.from)
+    if (waiting === undefined && this.#records.size >= REGIONS_MAX) return
+    if (waiting !== undefined && !isNewer(record.mark, waiting.mark)) return
+    this.#records.set(record.from, record)
+    this.#onArrival()
+  }
+
+  putPlane(plane: Plane): void {
+    if (this.#plane !== null && plane.revision < this.#plane.revision) return
+    this.#plane = plane
+    this.#onArrival()
+  }
+
+  /** The plane first: a record may speak of limits that it brings. */
+  take(): Arrival | null {
+    const plane = this.#plane
+    if (plane !== null) {
+      this.#plane = null
+      return { kind: 'plane', plane }
+    }
+    const [record] = this.#records.values()
+    if (record === undefined) return null
+    this.#records.delete(record.from)
+    return { kind: 'record', record }
+  }
+
+  get isEmpty(): boolean {
+    return this.#plane === null && this.#records.size === 0
+  }
+}

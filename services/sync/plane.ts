@@ -1,0 +1,57 @@
+import type { LedgerLimit } from '../../shared/core/ledger/types.ts'
+import type { Policy, RegionId } from '../../shared/core/policy.ts'
+import type { ChangesSince } from '../../shared/nats/policy-client.ts'
+
+/** Every policy of the plane at one revision, and the regions that take part. */
+export interface Plane {
+  readonly revision: number
+  readonly members: readonly RegionId[]
+  readonly policies: ReadonlyMap<number, Policy>
+  /**
+   * When this process asked for the newest part of it, by its own clock; before all else where it was read from
+   * the region's Redis. A region that lost its memory needs one that it asked for since.
+   */
+  readonly askedAtMs: number
+}
+
+export function planeOf(
+  policies: readonly Policy[],
+  revision: number,
+  members: readonly RegionId[],
+): Plane {
+  return {
+    revision,
+    members,
+    policies: new Map(policies.map((policy) => [policy.id, policy])),
+    askedAtMs: Number.NEGATIVE_INFINITY,
+  }
+}
+
+export const EMPTY_PLANE: Plane = planeOf([], 0, [])
+
+/**
+ * The plane after changes that were asked for at `askedAtMs`.
+ *
+ * Idempotent and indifferent to order: of two versions of one policy the one with the higher revision stays,
+ * and changes up to an older revision than the plane's change nothing.
+ */
+export function applyChanges(plane: Plane, since: ChangesSince, askedAtMs: number): Plane {
+  if (since.revision < plane.revision) return plane
+  const policies = new Map(plane.policies)
+  for (const change of since.changes) {
+    const { id, revision } = change.kind === 'policy' ? change.policy : change
+    if ((policies.get(id)?.revision ?? -1) > revision) continue
+    if (change.kind === 'policy') policies.set(id, change.policy)
+    else policies.delete(id)
+  }
+  return { revision: since.revision, members: since.members, policies, askedAtMs }
+}
+
+/** The numbers of each limit that the ledger works with. */
+export function ledgerLimits(plane: Plane): ReadonlyMap<number, LedgerLimit> {
+  const limits = new Map<number, LedgerLimit>()
+  for (const policy of plane.policies.values()) {
+    for (const { name: _name, ...limit } of policy.limits) limits.set(limit.id, limit)
+  }
+  return limits
+}

@@ -1,0 +1,101 @@
+import type { NatsPolicyClient } from '../../shared/nats/policy-client.ts'
+import type { Clock } from '../../shared/runtime/clock.ts'
+import type { Logger } from '../../shared/runtime/logger.ts'
+import type { SyncMetrics } from './metrics.ts'
+import { applyChanges, EMPTY_PLANE, type Plane } from './plane.ts'
+
+export interface PolicyFeedOptions {
+  readonly client: Pick<NatsPolicyClient, 'changesSince' | 'onRevision'>
+  readonly clock: Clock
+  readonly log: Logger
+  readonly metrics: SyncMetrics
+  readonly onPlane: (plane: Plane) => void
+  /** Called when a pull is wanted now rather than with the next beat. */
+  readonly onWanted: () => void
+}
+
+/**
+ * Follows the plane's policies by revision.
+ *
+ * Revisions only grow: a hint or an answer with an older one changes nothing (it is said, since then somebody
+ * restored an older database). While admin is away the plane stays as it was.
+ */
+export class PolicyFeed {
+  readonly #options: PolicyFeedOptions
+  #plane: Plane = EMPTY_PLANE
+  #hinted = 0
+  #isFullWanted = false
+  #isPullWanted = true
+  #saidOlder = 0
+
+  constructor(options: PolicyFeedOptions) {
+    this.#options = options
+    options.client.onRevision((revision) => this.#hear(revision))
+  }
+
+  /** Begins with what the region's Redis holds, unless something newer is known. */
+  seed(plane: Plane): void {
+    if (plane.revision > this.#plane.revision) this.#plane = plane
+  }
+
+  /** Asks for changes with the next pull even if no hint says that there are any. */
+  wantPull(): void {
+    this.#isPullWanted = true
+    this.#options.onWanted()
+  }
+
+  /** Asks for all there is: what is known may be older than what other regions act on. */
+  wantFull(): void {
+    this.#isFullWanted = true
+    this.wantPull()
+  }
+
+  get isBehind(): boolean {
+    return this.#isPullWanted || this.#hinted > this.#plane.revision
+  }
+
+  /** Asks admin when there is a reason to; rejects when it does not answer, and is then still behind. */
+  async pullOnce(): Promise<void> {
+    if (!this.isBehind) return
+    const isFull = this.#isFullWanted
+    this.#isPullWanted = false
+    this.#isFullWanted = false
+    try {
+      await this.#pull(isFull ? EMPTY_PLANE : this.#plane)
+    } catch (err) {
+      this.#isPullWanted = true
+      this.#isFullWanted ||= isFull
+      throw err
+    }
+  }
+
+  async #pull(known: Plane): Promise<void> {
+    const { client, clock, metrics, onPlane, log } = this.#options
+    const askedAtMs = clock.monotonicMs()
+    const since = await client.changesSince(known.revision)
+    if (since.revision < this.#plane.revision) {
+      this.#sayOlder(since.revision)
+      return
+    }
+    this.#plane = applyChanges(known, since, askedAtMs)
+    metrics.policyRevision.set(this.#plane.revision)
+    log.debug({ revision: this.#plane.revision, changes: since.changes.length }, 'policies read')
+    onPlane(this.#plane)
+  }
+
+  #hear(revision: number): void {
+    if (revision < this.#plane.revision) this.#sayOlder(revision)
+    if (revision <= this.#hinted) return
+    this.#hinted = revision
+    if (revision > this.#plane.revision) this.#options.onWanted()
+  }
+
+  #sayOlder(revision: number): void {
+    if (this.#saidOlder === revision) return
+    this.#saidOlder = revision
+    this.#options.log.warn(
+      { revision, known: this.#plane.revision },
+      'admin has an older revision than this region; it is not applied',
+    )
+  }
+}

@@ -1,0 +1,37 @@
+import { assert } from '../../shared/core/assert.ts'
+import type { HomePart } from '../../shared/core/ledger/types.ts'
+import type { Limit, RegionLimitSpec, RegionPolicySpec } from '../../shared/core/policy.ts'
+import type { Plane } from './plane.ts'
+
+/**
+ * What this region is to enforce of every policy: the plane's numbers with the region's own parts.
+ *
+ * The ledger gives a part for every limit it knows, and it knows those of the same plane; a missing one is our
+ * own bug, since a limit without a part would admit nothing or everything.
+ */
+export function regionPolicies(
+  plane: Plane,
+  homes: ReadonlyMap<number, HomePart>,
+): readonly RegionPolicySpec[] {
+  return [...plane.policies.values()].map(
+    ({ description: _description, mode: _mode, ...policy }) => ({
+      ...policy,
+      limits: policy.limits.map((limit) => regionLimit(limit, homes.get(limit.id))),
+    }),
+  )
+}
+
+function regionLimit(limit: Limit, part: HomePart | undefined): RegionLimitSpec {
+  assert(part !== undefined, `the ledger has a part of limit ${limit.id}`)
+  return {
+    id: limit.id,
+    name: limit.name,
+    algorithm: limit.algorithm,
+    capacity: limit.capacity,
+    windowMs: limit.windowMs,
+    burst: limit.burst,
+    usageEpoch: limit.usageEpoch,
+    home: part.home,
+    floor: part.floor,
+  }
+}

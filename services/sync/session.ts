@@ -1,0 +1,251 @@
+/**
+ * One stretch of leading a region over one connection to its Redis: a strictly sequential actor.
+ *
+ * One event is handled at a time, and each of its effects is confirmed before the next begins. The first write
+ * that fails, or a lapsed lease, ends the session: what Redis holds is then in doubt, and nothing is published
+ * until the next session has taken a new fence and read again.
+ *
+ * Sending is one synchronous turn: the record is built of the state, the lease is checked, the record is handed
+ * to the bus. So a record never tells of anything that is not durable.
+ */
+import { unreachable } from '../../shared/core/assert.ts'
+import {
+  CLOCK_SKEW_MAX_MS,
+  TICK_MS,
+  URGENT_SPACING_MS,
+} from '../../shared/core/ledger/constants.ts'
+import { buildRecord } from '../../shared/core/ledger/record.ts'
+import { step } from '../../shared/core/ledger/step.ts'
+import type { LedgerEffect, LedgerEvent, RegionRecord } from '../../shared/core/ledger/types.ts'
+import type { RecordBus, RegionStore } from '../../shared/core/ports.ts'
+import { QuotaError } from '../../shared/errors.ts'
+import type { Clock } from '../../shared/runtime/clock.ts'
+import type { Logger } from '../../shared/runtime/logger.ts'
+import type { Inbox } from './inbox.ts'
+import { type Leadership, RENEW_INTERVAL_MS } from './leadership.ts'
+import type { SyncMetrics } from './metrics.ts'
+import { countMoves, showLedger } from './observe.ts'
+import { ledgerLimits, type Plane } from './plane.ts'
+import { isAnyoneHungry, type RegionMemory } from './region-memory.ts'
+import { regionPolicies } from './region-policies.ts'
+
+/** How often the region's Redis is read. Shorter sees a step of load sooner and costs Redis a scan each. */
+export const MEASURE_INTERVAL_MS = 250
+
+/** While this region or a peer denies, the reading is what everybody waits for. */
+export const HUNGRY_MEASURE_INTERVAL_MS = 100
+
+/** Sequence numbers are reserved this far ahead, so that one durable write serves many records. */
+export const SEQ_RESERVE = 1_000
+
+/** A new reservation is made when fewer are left: some seconds' worth of urgent records. */
+const SEQ_LEFT_MIN = 100
+
+export interface SessionDeps {
+  readonly bus: RecordBus
+  readonly leadership: Leadership
+  readonly inbox: Inbox
+  readonly memory: RegionMemory
+  readonly clock: Clock
+  readonly metrics: SyncMetrics
+  readonly log: Logger
+}
+
+export class Session {
+  readonly #deps: SessionDeps
+  readonly #store: RegionStore
+  #seqReserved: number
+  #renewDueMs = 0
+  #tickDueMs = 0
+  #measureDueMs = 0
+  #sentMs = Number.NEGATIVE_INFINITY
+  #isUrgent = false
+  #isServing = false
+  #storeOffsetMs: number | null = null
+
+  /** `store` is open under a fence of this process's own; sequence numbers below `seqReserved` may be used. */
+  constructor(deps: SessionDeps, store: RegionStore, seqReserved: number) {
+    this.#deps = deps
+    this.#store = store
+    this.#seqReserved = seqReserved
+  }
+
+  /**
+   * Does the one thing that is most due and returns 0, or returns how long nothing is due.
+   *
+   * Rejects when the session is over: the store failed, or the lease lapsed or was refused.
+   */
+  async stepOnce(): Promise<number> {
+    const nowMs = this.#deps.clock.monotonicMs()
+    if (nowMs >= this.#renewDueMs) await this.#renew()
+    else if (nowMs >= this.#tickDueMs) await this.#tick()
+    else if (nowMs >= this.#measureDueMs) await this.#measure()
+    else if (this.#isUrgent && nowMs >= this.#sentMs + URGENT_SPACING_MS) await this.send()
+    else if (!this.#deps.inbox.isEmpty) await this.#takeArrival()
+    else return this.#nextDueMs() - nowMs
+    return 0
+  }
+
+  /** Hands one event to the ledger and carries out all that follows from it. */
+  async handle(event: LedgerEvent): Promise<void> {
+    this.#requireLease()
+    const { memory, clock, metrics } = this.#deps
+    const startedMs = clock.monotonicMs()
+    const before = memory.ledger
+    const { state, effects } = step(before, event, startedMs)
+    memory.ledger = state
+    countMoves(metrics, before, state, effects)
+    for (const effect of effects) await this.#carryOut(effect)
+    metrics.stepSeconds.observe({ event: event.kind }, (clock.monotonicMs() - startedMs) / 1_000)
+  }
+
+  /** Makes `plane` the region's: in the ledger first, then in Redis, with whatever parts the ledger gives. */
+  async usePlane(plane: Plane): Promise<void> {
+    const { memory } = this.#deps
+    memory.plane = plane
+    const { revision: policyRevision, members } = plane
+    await this.handle({ kind: 'limits', policyRevision, members, limits: ledgerLimits(plane) })
+    if (memory.writtenPlane !== plane) await this.#writePolicies()
+    memory.freshSinceMs = null
+    if (this.#isServing) return
+    await this.#store.serve()
+    this.#isServing = true
+  }
+
+  /** Publishes a record now; there is nothing to say before the region's limits are known. */
+  async send(): Promise<void> {
+    const { memory, clock, bus } = this.#deps
+    this.#isUrgent = false
+    if (memory.ledger.limits === null) return
+    if (this.#seqReserved - memory.ledger.nextSeq < SEQ_LEFT_MIN) {
+      const upTo = memory.ledger.nextSeq + SEQ_RESERVE
+      await this.#store.reserveSeq(upTo)
+      this.#seqReserved = upTo
+    }
+    this.#requireLease()
+    const nowMs = clock.monotonicMs()
+    const usage = memory.takeUsage(nowMs)
+    const { state, record } = buildRecord(memory.ledger, usage, nowMs)
+    memory.ledger = state
+    memory.ownRecord = record
+    bus.publish(record)
+    this.#sentMs = nowMs
+  }
+
+  async #renew(): Promise<void> {
+    const claim = await this.#deps.leadership.claim(this.#store)
+    this.#renewDueMs = this.#deps.clock.monotonicMs() + RENEW_INTERVAL_MS
+    if (claim === 'continued') return
+    throw new QuotaError('QUOTA_FENCED', 'another daemon may have led this region since')
+  }
+
+  async #tick(): Promise<void> {
+    this.#tickDueMs = this.#deps.clock.monotonicMs() + TICK_MS
+    await this.handle({ kind: 'tick' })
+    await this.send()
+    const { memory, clock, metrics } = this.#deps
+    memory.forgetOldUsage(clock.monotonicMs())
+    showLedger(metrics, memory, clock.monotonicMs())
+  }
+
+  async #measure(): Promise<void> {
+    const { memory, clock } = this.#deps
+    const { usage, ...reading } = await this.#store.collect()
+    this.#watchStoreClock(reading.storeOffsetMs)
+    await this.handle({ kind: 'measured', ...reading })
+    memory.countOwn(usage, clock.monotonicMs())
+    const intervalMs = isAnyoneHungry(memory.ledger, clock.monotonicMs())
+      ? HUNGRY_MEASURE_INTERVAL_MS
+      : MEASURE_INTERVAL_MS
+    this.#measureDueMs = clock.monotonicMs() + intervalMs
+  }
+
+  async #takeArrival(): Promise<void> {
+    const { inbox, memory } = this.#deps
+    const arrival = inbox.take()
+    if (arrival === null) return
+    switch (arrival.kind) {
+      case 'record':
+        await this.#takeRecord(arrival.record)
+        break
+      case 'plane':
+        if (memory.accepts(arrival.plane)) await this.usePlane(arrival.plane)
+        break
+      default:
+        unreachable(arrival)
+    }
+  }
+
+  async #takeRecord(record: RegionRecord): Promise<void> {
+    const { memory, clock } = this.#deps
+    if (memory.isOutranked(record)) {
+      memory.forgetLedger()
+      throw new QuotaError(
+        'QUOTA_FENCED',
+        `${record.from} knows a later incarnation of this region`,
+      )
+    }
+    memory.countForeign(record, clock.monotonicMs())
+    await this.handle({ kind: 'record', record })
+  }
+
+  async #carryOut(effect: LedgerEffect): Promise<void> {
+    this.#requireLease()
+    const { memory } = this.#deps
+    switch (effect.kind) {
+      case 'write-pairs':
+        await this.#store.writePairs(effect.pairs)
+        break
+      case 'write-homes':
+        memory.homes = effect.homes
+        memory.isRecovering = effect.recovering
+        await this.#writePolicies()
+        break
+      case 'write-shares': {
+        const outcomes = await this.#store.writeShares(effect.writes)
+        await this.handle({ kind: 'shares-written', outcomes })
+        break
+      }
+      case 'publish':
+        this.#isUrgent ||= effect.urgent
+        break
+      default:
+        unreachable(effect)
+    }
+  }
+
+  async #writePolicies(): Promise<void> {
+    const { memory, metrics } = this.#deps
+    const { plane, homes, isRecovering: recovering } = memory
+    const version = await this.#store.writePolicies({
+      revision: plane.revision,
+      members: plane.members,
+      plane: [...plane.policies.values()],
+      region: regionPolicies(plane, homes),
+      recovering,
+    })
+    memory.writtenPlane = plane
+    metrics.policyVersion.set(version)
+  }
+
+  /** Windows and deadlines hang on both clocks; each reading places them anew, so a jump is only said. */
+  #watchStoreClock(offsetMs: number): void {
+    const { metrics, log } = this.#deps
+    const movedMs = offsetMs - (this.#storeOffsetMs ?? offsetMs)
+    this.#storeOffsetMs = offsetMs
+    if (Math.abs(movedMs) <= CLOCK_SKEW_MAX_MS) return
+    metrics.clockJumps.inc()
+    log.warn({ movedMs: Math.round(movedMs) }, 'the clock of Redis moved against this process')
+  }
+
+  #requireLease(): void {
+    if (!this.#deps.leadership.isHeld()) {
+      throw new QuotaError('QUOTA_FENCED', 'the lease on this region has lapsed')
+    }
+  }
+
+  #nextDueMs(): number {
+    const urgentMs = this.#isUrgent ? this.#sentMs + URGENT_SPACING_MS : Number.POSITIVE_INFINITY
+    return Math.min(this.#renewDueMs, this.#tickDueMs, this.#measureDueMs, urgentMs)
+  }
+}

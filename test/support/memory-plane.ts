@@ -1,0 +1,101 @@
+import type { Limit, Policy } from '../../shared/core/policy.ts'
+import type { PolicySource } from '../../shared/nats/policy-publisher.ts'
+import type { PolicyChange } from '../../shared/protocol/policy-messages.ts'
+
+/** What admin keeps in Postgres, in memory: policies by revision and incarnations by region. */
+export class MemoryPlane implements PolicySource {
+  readonly #changes = new Map<number, PolicyChange>()
+  readonly #incarnations = new Map<string, number>()
+  readonly #answered = new Map<string, { incarnation: number; first: boolean }>()
+  members: readonly string[]
+  revision = 1
+
+  constructor(members: readonly string[]) {
+    this.members = members
+  }
+
+  /** Saves a policy under the next revision. */
+  put(policy: Policy): number {
+    const revision = ++this.revision
+    this.#changes.set(policy.id, { kind: 'policy', policy: { ...wirePolicy(policy), revision } })
+    return revision
+  }
+
+  remove(id: number): number {
+    const revision = ++this.revision
+    this.#changes.set(id, { kind: 'removed', id, revision })
+    return revision
+  }
+
+  async readChanges(query: { readonly after: number; readonly limit: number }) {
+    const newer = [...this.#changes.values()]
+      .filter((change) => revisionOf(change) > query.after)
+      .sort((one, other) => revisionOf(one) - revisionOf(other))
+    return {
+      revision: this.revision,
+      members: this.members,
+      changes: newer.slice(0, query.limit),
+      hasMore: newer.length > query.limit,
+    }
+  }
+
+  async takeIncarnation(question: {
+    readonly region: string
+    readonly requestId: string
+    readonly atLeast: number
+  }) {
+    const known = this.#answered.get(question.requestId)
+    if (known !== undefined) return known
+    const last = this.#incarnations.get(question.region)
+    const incarnation = Math.max(last ?? 0, question.atLeast) + 1
+    const answer = { incarnation, first: last === undefined }
+    this.#incarnations.set(question.region, incarnation)
+    this.#answered.set(question.requestId, answer)
+    return answer
+  }
+}
+
+/** 1,000 tokens a second for each tenant, split 60/40 between two regions, with valid defaults. */
+export function aPolicy(change: Partial<Omit<Policy, 'limits'>> & Partial<Limit> = {}): Policy {
+  const { id = 1, name = 'per-tenant', ...rest } = change
+  const limit = aLimit({ ...rest, id, name: 'per-second' })
+  return {
+    id,
+    domain: change.domain ?? 'api',
+    name,
+    description: change.description ?? '',
+    revision: 0,
+    match: change.match ?? [{ key: 'tenant' }],
+    mode: 'strict',
+    onStoreFailure: change.onStoreFailure ?? 'deny',
+    limits: [limit],
+  }
+}
+
+function aLimit(change: Partial<Limit>): Limit {
+  return {
+    id: change.id ?? 1,
+    name: change.name ?? 'per-second',
+    algorithm: change.algorithm ?? 'token_bucket',
+    capacity: change.capacity ?? 1_000,
+    windowMs: change.windowMs ?? 1_000,
+    burst: change.burst ?? change.capacity ?? 1_000,
+    usageEpoch: change.usageEpoch ?? 0,
+    epoch: change.epoch ?? 1,
+    base: change.base ?? { 'us-east-1': 600_000, 'eu-west-1': 400_000 },
+    previousBase: change.previousBase ?? null,
+    floorPercent: change.floorPercent ?? 2,
+  }
+}
+
+function wirePolicy(policy: Policy) {
+  return {
+    ...policy,
+    match: policy.match.map((entry) => ({ ...entry })),
+    limits: policy.limits.map((limit) => ({ ...limit })),
+  }
+}
+
+function revisionOf(change: PolicyChange): number {
+  return change.kind === 'policy' ? change.policy.revision : change.revision
+}
