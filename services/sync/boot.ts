@@ -51,6 +51,7 @@ interface Beginning {
   readonly incarnation: number
   readonly pairs: OpenedStore['pairs']
   readonly rows: OpenedStore['rows']
+  readonly bootedAtStoreMs: number
 }
 
 /**
@@ -89,7 +90,7 @@ function begin(
     case 'kept':
       return beginKept(deps, opened)
     case 'held':
-      return beginHeld(deps, store)
+      return beginHeld(deps, store, opened)
     case 'unknown':
       return beginAnew(deps, store, opened, ledSinceMs)
     default:
@@ -101,15 +102,25 @@ function beginKept({ memory, feed }: BootDeps, opened: OpenedStore): Beginning {
   const stored = planeOf(opened.planePolicies, opened.policyRevision, opened.members)
   if (stored.revision > memory.plane.revision) memory.plane = stored
   feed.seed(memory.plane)
-  const { incarnation, pairs, rows } = opened
-  return { continuity: 'kept', incarnation, pairs, rows }
+  const { incarnation, pairs, rows, bootedAtStoreMs } = opened
+  return { continuity: 'kept', incarnation, pairs, rows, bootedAtStoreMs }
 }
 
-async function beginHeld({ memory }: BootDeps, store: RegionStore): Promise<Beginning> {
+async function beginHeld(
+  { memory, clock }: BootDeps,
+  store: RegionStore,
+  opened: OpenedStore,
+): Promise<Beginning> {
   const { incarnation, pairs, keys } = memory.ledger
   await store.begin({ incarnation, levels: 'empty', recovering: memory.isRecovering })
   const rows = [...keys.values()].map((key) => key.row)
-  return { continuity: 'held', incarnation, pairs: Object.fromEntries(pairs), rows }
+  return {
+    continuity: 'held',
+    incarnation,
+    pairs: Object.fromEntries(pairs),
+    rows,
+    bootedAtStoreMs: clock.monotonicMs() + opened.storeOffsetMs,
+  }
 }
 
 async function beginAnew(
@@ -127,7 +138,9 @@ async function beginAnew(
   memory.isRecovering = !isFirst
   memory.freshSinceMs = clock.monotonicMs()
   feed.wantFull()
-  return { continuity: isFirst ? 'first' : 'lost', incarnation, pairs: {}, rows: [] }
+  const bootedAtStoreMs = isFirst ? 0 : clock.monotonicMs() + opened.storeOffsetMs
+  const continuity = isFirst ? 'first' : 'lost'
+  return { continuity, incarnation, pairs: {}, rows: [], bootedAtStoreMs }
 }
 
 async function nextIncarnation(

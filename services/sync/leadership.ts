@@ -27,6 +27,9 @@ export const RENEW_INTERVAL_MS = 1_000
 /** `continued`: no other daemon can have led the region since this process last did. */
 export type Claim = 'refused' | 'taken' | 'continued'
 
+/** What the lease needs of the region's Redis. */
+export type LeaseStore = Pick<RegionStore, 'claimLeadership' | 'releaseLeadership'>
+
 export class Leadership {
   readonly #holder: string
   readonly #clock: Clock
@@ -43,7 +46,7 @@ export class Leadership {
   }
 
   /** Takes or renews the lease. Rejects as the store does; the lease held so far then runs on to its end. */
-  async claim(store: RegionStore): Promise<Claim> {
+  async claim(store: LeaseStore): Promise<Claim> {
     const sentMs = this.#clock.monotonicMs()
     const isGranted = await store.claimLeadership(this.#holder, LEASE_STORE_MS)
     if (!isGranted) {
@@ -56,7 +59,7 @@ export class Leadership {
   }
 
   /** Gives the lease up; this process stops first, so a lost reply leaves only a wait. */
-  async release(store: RegionStore): Promise<void> {
+  async release(store: LeaseStore): Promise<void> {
     if (!this.isHeld()) return
     this.#heldUntilMs = Number.NEGATIVE_INFINITY
     await store.releaseLeadership(this.#holder)

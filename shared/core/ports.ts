@@ -104,6 +104,8 @@ export interface OpenedStore {
   readonly rows: readonly LedgerRow[]
   /** Redis TIME minus the daemon's clock, never more than the true difference. */
   readonly storeOffsetMs: number
+  /** Instant of the last boot by Redis TIME, from which levels began empty; 0 where they were full from the first. */
+  readonly bootedAtStoreMs: number
 }
 
 export interface Collected {
