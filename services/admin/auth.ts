@@ -1,5 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { QuotaError } from '../../shared/errors.ts'
 import type { Secret } from '../../shared/runtime/env.ts'
 
@@ -14,16 +14,20 @@ const BEARER = /^Bearer +(\S+) *$/i
  * Digests are compared, in constant time: they have one length whatever was sent, so neither the length nor a
  * common beginning of the token can be measured.
  */
-export function requireToken(token: Secret): (req: FastifyRequest) => Promise<void> {
+export function requireToken(
+  token: Secret,
+): (req: FastifyRequest, reply: FastifyReply) => Promise<void> {
   const expected = digest(token.reveal())
-  return async (req) => {
+  return async (req, reply) => {
     const given = BEARER.exec(req.headers.authorization ?? '')?.[1]
-    if (given === undefined) {
-      throw new QuotaError('QUOTA_UNAUTHENTICATED', 'send the header Authorization: Bearer <token>')
-    }
-    if (!timingSafeEqual(digest(given), expected)) {
-      throw new QuotaError('QUOTA_UNAUTHENTICATED', 'the bearer token is not the one of this plane')
-    }
+    if (given !== undefined && timingSafeEqual(digest(given), expected)) return
+    reply.header('www-authenticate', 'Bearer')
+    throw new QuotaError(
+      'QUOTA_UNAUTHENTICATED',
+      given === undefined
+        ? 'send the header Authorization: Bearer <token>'
+        : 'the bearer token is not the one of this plane',
+    )
   }
 }
 

@@ -26,7 +26,8 @@ export interface PlaneFollowerOptions {
 export class PlaneFollower {
   readonly #options: PlaneFollowerOptions
   #isPrepared = false
-  #isDatabaseUp = false
+  /** Null before the first attempt, whose failure is worth a line too. */
+  #isDatabaseUp: boolean | null = null
   readonly #recorded = new Set<string>()
 
   constructor(options: PlaneFollowerOptions) {
@@ -39,7 +40,7 @@ export class PlaneFollower {
   }
 
   isDatabaseUp(): boolean {
-    return this.#isDatabaseUp
+    return this.#isDatabaseUp === true
   }
 
   async stepOnce(): Promise<void> {
@@ -95,8 +96,9 @@ export class PlaneFollower {
   }
 
   #noteDatabase(isUp: boolean, err?: unknown): void {
-    if (isUp && !this.#isDatabaseUp) this.#options.log.info('Postgres answers')
-    if (!isUp && this.#isDatabaseUp) this.#options.log.warn({ err }, 'Postgres does not answer')
+    if (isUp === this.#isDatabaseUp) return
+    if (isUp) this.#options.log.info('Postgres answers')
+    else this.#options.log.warn({ err }, 'Postgres does not answer')
     this.#isDatabaseUp = isUp
   }
 }

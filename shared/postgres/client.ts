@@ -16,9 +16,9 @@ const POOL_MAX = 10
 const ACQUIRE_TIMEOUT_MS = 1_500
 
 /** The server gives up a lock, then a statement, before the client gives up the reply: then both know. */
-const LOCK_TIMEOUT_MS = 3_000
-const STATEMENT_TIMEOUT_MS = 5_000
-const QUERY_TIMEOUT_MS = 6_000
+const LOCK_TIMEOUT_MS = 2_000
+const STATEMENT_TIMEOUT_MS = 4_000
+const QUERY_TIMEOUT_MS = 5_000
 
 /** The server ends a transaction whose client has gone silent, so that it does not hold the plane's lock. */
 const IDLE_TRANSACTION_TIMEOUT_MS = 10_000
@@ -70,9 +70,11 @@ async function connect(pool: Pool): Promise<PostgresPoolClient> {
   function query<R>(cursor: PostgresCursor<R>): PostgresCursor<R>
   function query(sql: unknown, parameters?: readonly unknown[]): unknown {
     assert(typeof sql === 'string', 'cursors are not used')
+    // A rollback on a connection that no longer answers would only wait its time out too.
+    if (isBroken) return Promise.reject(unavailable(undefined))
     return client.query(sql, [...(parameters ?? [])]).catch((err: unknown) => {
       if (!isUnavailability(err)) throw err
-      isBroken = true
+      isBroken = !(err instanceof DatabaseError)
       throw unavailable(err)
     })
   }

@@ -1,0 +1,41 @@
+import { sql } from 'kysely'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createDatabase } from '../../../shared/postgres/client.ts'
+import { migrateToLatest } from '../../../shared/postgres/migrator.ts'
+import { type PostgresServer, startPostgres } from '../../support/postgres-server.ts'
+
+let postgres: PostgresServer
+beforeAll(async () => {
+  postgres = await startPostgres()
+})
+afterAll(async () => await postgres.stop())
+
+const connect = (database: string) =>
+  createDatabase<unknown>({ url: postgres.urlOf(database), onIdleError: () => {} })
+
+describe('the migrator', () => {
+  it('applies each migration once when three processes start together', async () => {
+    const dbs = [1, 2, 3].map(() => connect('postgres'))
+    const applied = await Promise.all(dbs.map((db) => migrateToLatest(db, 'migrations')))
+    expect(applied.flat()).toEqual(['0001_policy_store'])
+    await Promise.all(dbs.map((db) => db.destroy()))
+  })
+
+  it('makes the schema that reviewers see in schema.txt', async () => {
+    const db = connect('postgres')
+    const columns = await sql<{ line: string }>`
+      select table_name || '.' || column_name || ' ' || data_type
+        || case is_nullable when 'NO' then ' not null' else '' end
+        || case is_identity when 'YES' then ' identity ' || identity_generation else '' end as line
+      from information_schema.columns
+      where table_schema = 'public' and table_name not like 'kysely%'`.execute(db)
+    const constraints = await sql<{ line: string }>`
+      select conrelid::regclass || ': ' || conname as line
+      from pg_constraint
+      where connamespace = 'public'::regnamespace and contype in ('c', 'f', 'p', 'u')
+        and conrelid::regclass::text not like 'kysely%'`.execute(db)
+    const lines = [...columns.rows, ...constraints.rows].map((row) => row.line).sort()
+    await expect(`${lines.join('\n')}\n`).toMatchFileSnapshot('./schema.txt')
+    await db.destroy()
+  })
+})
