@@ -17,7 +17,7 @@ import { EMPTY_PLANE, planeOf } from './plane.ts'
 import type { PolicyFeed } from './policy-feed.ts'
 import type { RegionMemory } from './region-memory.ts'
 import { SEQ_RESERVE, Session, type SessionDeps } from './session.ts'
-import type { Wakeup } from './wakeup.ts'
+import { pause } from './wakeup.ts'
 
 /**
  * How long a region without memory waits for admin before it takes an incarnation of its own and recovers.
@@ -30,7 +30,6 @@ const ADMIN_RETRY_MS = 250
 export interface BootDeps extends SessionDeps {
   readonly incarnations: Incarnations
   readonly feed: PolicyFeed
-  readonly wakeup: Wakeup
   /** Aborted when the daemon is to stop. */
   readonly signal: AbortSignal
 }
@@ -167,7 +166,7 @@ async function nextIncarnation(
  * own for that long, and acknowledge loans of the incarnation that is about to be declared lost.
  */
 async function keepLease(deps: BootDeps, store: RegionStore, untilMs: number): Promise<void> {
-  const { clock, leadership, wakeup, signal } = deps
+  const { clock, leadership, signal } = deps
   for (;;) {
     signal.throwIfAborted()
     if ((await leadership.claim(store)) !== 'continued') {
@@ -175,6 +174,6 @@ async function keepLease(deps: BootDeps, store: RegionStore, untilMs: number): P
     }
     const leftMs = untilMs - clock.monotonicMs()
     if (leftMs <= 0) return
-    await wakeup.wait(Math.min(leftMs, RENEW_INTERVAL_MS))
+    await pause(Math.min(leftMs, RENEW_INTERVAL_MS), signal)
   }
 }

@@ -9,10 +9,12 @@
  */
 import { AssertionError } from '../../shared/core/assert.ts'
 import type { RegionStore } from '../../shared/core/ports.ts'
+import { isQuotaError } from '../../shared/errors.ts'
+import { createFailureLog, type FailureLog } from '../../shared/runtime/failure-log.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import { type BootDeps, startSession } from './boot.ts'
-import { codeOf, FailureLog } from './failure-log.ts'
 import type { Session } from './session.ts'
+import { pause, type Wakeup } from './wakeup.ts'
 import { within } from './within.ts'
 
 /** First wait after a failed session: short, since a lapsing lease may be saved by the next one. */
@@ -30,6 +32,8 @@ const STANDBY_INTERVAL_MS = 500
 export type Phase = 'connecting' | 'standby' | 'starting' | 'leading' | 'stopped'
 
 export interface DaemonOptions extends Omit<BootDeps, 'signal'> {
+  /** Ends the wait between two steps of a session when something arrives. */
+  readonly wakeup: Wakeup
   /** A fresh connection to the region's Redis, which does not reconnect by itself. */
   readonly connect: () => Promise<RegionStore>
   readonly log: Logger
@@ -48,7 +52,12 @@ export class Daemon {
 
   constructor(options: DaemonOptions) {
     this.#options = options
-    this.#failures = new FailureLog(options.log)
+    this.#failures = createFailureLog({
+      log: options.log,
+      fields: {},
+      failedMessage: 'session over Redis failed',
+      succeededMessage: 'session over Redis begun again',
+    })
   }
 
   get phase(): Phase {
@@ -75,14 +84,14 @@ export class Daemon {
   }
 
   async #run(): Promise<void> {
-    const { clock, wakeup } = this.#options
+    const { clock } = this.#options
     while (!this.#stopping.signal.aborted) {
       const startedMs = clock.monotonicMs()
       await this.#lead().catch((err: unknown) => this.#noteFailure(err))
       this.#setPhase('connecting')
       const isGood = clock.monotonicMs() - startedMs >= SESSION_GOOD_MS
       this.#retryMs = isGood ? RETRY_MIN_MS : Math.min(RETRY_MAX_MS, 2 * this.#retryMs)
-      if (!this.#stopping.signal.aborted) await wakeup.wait(this.#retryMs * (0.5 + Math.random()))
+      await pause(this.#retryMs * (0.5 + Math.random()), this.#stopping.signal)
     }
     this.#setPhase('stopped')
   }
@@ -94,8 +103,9 @@ export class Daemon {
       this.#options.onBug(err)
     }
     if (this.#stopping.signal.aborted) return
-    this.#options.metrics.sessionFailures.inc({ code: codeOf(err) })
-    this.#failures.say(err, this.#options.clock.monotonicMs())
+    const code = isQuotaError(err) ? err.code : 'unexpected'
+    this.#options.metrics.sessionFailures.inc({ code })
+    this.#failures.failed(err)
   }
 
   /** One connection to Redis, from connecting to its end. Rejects unless the daemon is to stop. */
@@ -112,7 +122,7 @@ export class Daemon {
       const { incarnation, fence } = this.#options.memory.ledger
       log.info({ continuity, incarnation, fence }, 'leading the region')
       this.#setPhase('leading')
-      this.#failures.clear()
+      this.#failures.succeeded()
       await this.#runSession(session)
       await session.send()
       await this.#options.leadership.release(store)
@@ -125,7 +135,7 @@ export class Daemon {
   }
 
   async #takeLease(store: RegionStore): Promise<void> {
-    const { leadership, memory, clock, log, wakeup } = this.#options
+    const { leadership, memory, clock, log } = this.#options
     for (;;) {
       const claim = await leadership.claim(store)
       if (claim === 'continued') return
@@ -138,7 +148,7 @@ export class Daemon {
         log.info('another daemon leads this region; waiting to take over')
         this.#setPhase('standby')
       }
-      await wakeup.wait(STANDBY_INTERVAL_MS)
+      await pause(STANDBY_INTERVAL_MS, this.#stopping.signal)
       this.#stopping.signal.throwIfAborted()
     }
   }

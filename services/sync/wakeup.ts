@@ -1,3 +1,5 @@
+import { setTimeout as delay } from 'node:timers/promises'
+
 /** A wait that somebody else can end. A call made while nobody waits ends the next wait at once. */
 export class Wakeup {
   #isCalled = false
@@ -22,4 +24,11 @@ export class Wakeup {
     this.#end = undefined
     this.#isCalled = false
   }
+}
+
+/** Resolves after `ms`, or at once when `signal` is aborted. */
+export async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await delay(ms, undefined, { signal }).catch((err: unknown) => {
+    if (!signal.aborted) throw err
+  })
 }
