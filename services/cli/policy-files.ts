@@ -50,7 +50,7 @@ function parsePolicies(
   const policies: FiledPolicy[] = []
   const problems: string[] = []
   for (const [index, document] of documents.entries()) {
-    if (document.contents === null && document.errors.length === 0) continue // Between two `---`.
+    if (document.errors.length === 0 && document.toJS() === null) continue // Between two `---`.
     const place = documents.length > 1 ? ` (document ${index + 1})` : ''
     const { policy, line, problems: found } = parsePolicyDocument(document, lines)
     if (policy !== null) policies.push({ document: policy, where: `${shownFile}:${line}` })

@@ -166,7 +166,7 @@ async function startRegion(launch: Launch, backend: Backend): Promise<RunningReg
     startService(launch, {
       service: 'sync',
       name: `sync daemon of ${region}`,
-      usualPort: 7170,
+      usualPort: 7080,
       env: { REGION: region, REDIS_URL: redis.url, NATS_URL: nats.url },
     }),
   ])

@@ -5,9 +5,6 @@ import type { Guard } from './guard-client.ts'
 import type { Links } from './links.ts'
 import { type Ports, retryOnTakenPort } from './ports.ts'
 
-/** Told to the other gateways as one's own address: nobody listens there, so every path leads through a link. */
-const NOWHERE = '127.0.0.1:1'
-
 /** What every starter of a child needs. */
 export interface Launch {
   readonly guard: Guard
@@ -78,7 +75,7 @@ export function startNats(
     const port = await launch.ports.take(4222)
     const gatewayPort = await launch.ports.take(7222)
     const remotes = peers.map(
-      (peer) => `{ name: "${peer}", url: "nats://127.0.0.1:${links.port(region, peer)}" }`,
+      (peer) => `{ name: "${peer}", url: "nats://127.0.0.1:${links.port(peer)}" }`,
     )
     const config = [
       `server_name: "${region}"`,
@@ -86,7 +83,7 @@ export function startNats(
       `gateway {`,
       `  name: "${region}"`,
       `  listen: "127.0.0.1:${gatewayPort}"`,
-      `  advertise: "${NOWHERE}"`,
+      `  advertise: "127.0.0.1:${links.port(region)}"`,
       `  gateways: [ ${remotes.join(', ')} ]`,
       `}`,
     ]

@@ -1,0 +1,101 @@
+import { describe, expect, it } from 'vitest'
+import { parseDescriptors } from '../../../services/cli/commands/check.ts'
+import { runProgram } from '../../../services/cli/program.ts'
+import { ioWith } from './fake-io.ts'
+
+/** Nothing listens on port 2. */
+const NOWHERE = 'http://127.0.0.1:2'
+
+async function run(
+  args: readonly string[],
+  options: Parameters<typeof ioWith>[0] = {},
+): Promise<{ exitCode: number; out: string; err: string }> {
+  const io = ioWith(options)
+  const exitCode = await runProgram(args, io)
+  return { exitCode, ...io.written }
+}
+
+const COMMANDS = [
+  ['up'],
+  ['demo'],
+  ['policy', 'apply'],
+  ['policy', 'get'],
+  ['policy', 'list'],
+  ['policy', 'delete'],
+  ['check'],
+  ['shares'],
+  ['usage'],
+  ['region', 'list'],
+]
+
+describe('quotaplane', () => {
+  it.each(COMMANDS)('explains %s %s with examples and exits with 0', async (...command) => {
+    const words = command.filter((word) => typeof word === 'string')
+    const { exitCode, out } = await run([...words, '--help'])
+    expect(exitCode).toBe(0)
+    expect(out).toContain(`Examples:\n  $ `)
+    expect(out).toContain('--json')
+  })
+
+  it.each([
+    ['an unknown command', ['fly']],
+    ['an unknown option', ['up', '--wings']],
+    ['a missing argument', ['check', '--domain', 'api']],
+    ['a region that could not be registered', ['up', '--regions', 'US East']],
+    ['a region named twice', ['up', '--regions', 'us,us']],
+    ['a cost that is no whole number', ['check', '--domain', 'api', '--cost', '-1', 'a=b']],
+    ['an entry without a value', ['check', '--domain', 'api', 'tenant']],
+    ['a policy without its domain', ['policy', 'get', 'per-tenant']],
+    ['both a policy and a file to delete', ['policy', 'delete', 'a/b', '-f', 'x.yaml']],
+    ['an admin URL that is none', ['policy', 'list', '--admin-url', 'localhost']],
+    ['a speed without a trace', ['demo', '--speed', '2']],
+  ])('exits with 2 and says why for %s', async (_what, args) => {
+    const { exitCode, out, err } = await run(args)
+    expect(exitCode).toBe(2)
+    expect(out).toBe('')
+    expect(err).not.toBe('')
+  })
+
+  it('says in one line when admin cannot be reached, and exits with 1', async () => {
+    const { exitCode, err } = await run(['policy', 'list', '--admin-url', NOWHERE])
+    expect(exitCode).toBe(1)
+    expect(err.trim().split('\n')).toEqual([
+      `quotaplane: nothing answers at ${NOWHERE}: is the plane up (quotaplane up), or is --admin-url another one?`,
+    ])
+  })
+
+  it('takes the admin URL from QUOTAPLANE_URL', async () => {
+    const { err } = await run(['shares'], { env: { QUOTAPLANE_URL: NOWHERE } })
+    expect(err).toContain(NOWHERE)
+  })
+
+  it('says in one line when no enforcer answers', async () => {
+    const args = ['check', '--domain', 'api', '--enforcer-url', NOWHERE, 'tenant=acme']
+    const { exitCode, err } = await run(args)
+    expect(exitCode).toBe(1)
+    expect(err).toContain(`no enforcer answers at ${NOWHERE}`)
+  })
+
+  it('reads no policy half: a bad file is refused before admin is called', async () => {
+    const { exitCode, err } = await run(['policy', 'apply', '-f', '-', '--admin-url', NOWHERE], {
+      stdin: 'domain: api\nname: x\n',
+    })
+    expect(exitCode).toBe(1)
+    expect(err).toContain('standard input:1: match: is missing')
+    expect(err).not.toContain(NOWHERE)
+  })
+})
+
+describe('entries of a check', () => {
+  it('make one descriptor, and another after each +', () => {
+    expect(parseDescriptors(['a=1', 'b=x=y', '+', 'c='])).toEqual([
+      {
+        entries: [
+          { key: 'a', value: '1' },
+          { key: 'b', value: 'x=y' },
+        ],
+      },
+      { entries: [{ key: 'c', value: '' }] },
+    ])
+  })
+})
