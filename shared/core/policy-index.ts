@@ -25,10 +25,11 @@ export interface DomainIndex {
   readonly root: Node
 }
 
+/** Most nodes have no branches, and most others one kind; a Map that nobody needs would be most of the cost. */
 interface Node {
   /** By key, then by value. */
-  readonly exact: Map<string, Map<string, Node>>
-  readonly bare: Map<string, Node>
+  exact: Map<string, Map<string, Node>> | null
+  bare: Map<string, Node> | null
   /** Bit d: some policy at or below this node has d entries in all. */
   depths: number
   policy: RegionPolicy | null
@@ -84,10 +85,10 @@ function matchBelow(node: Node, descriptor: Descriptor, depth: number): RegionPo
   if ((node.depths & (1 << descriptor.entries.length)) === 0) return null
   const entry = descriptor.entries[depth]
   if (entry === undefined) return node.policy
-  const exact = node.exact.get(entry.key)?.get(entry.value)
+  const exact = node.exact?.get(entry.key)?.get(entry.value)
   const found = exact === undefined ? null : matchBelow(exact, descriptor, depth + 1)
   if (found !== null) return found
-  const bare = node.bare.get(entry.key)
+  const bare = node.bare?.get(entry.key)
   return bare === undefined ? null : matchBelow(bare, descriptor, depth + 1)
 }
 
@@ -132,7 +133,11 @@ function insert(root: Node, policy: RegionPolicy): void {
 }
 
 function childFor(node: Node, entry: MatchEntry): Node {
-  if (entry.value === undefined) return getOrCreate(node.bare, entry.key, emptyNode)
+  if (entry.value === undefined) {
+    node.bare ??= new Map()
+    return getOrCreate(node.bare, entry.key, emptyNode)
+  }
+  node.exact ??= new Map()
   const values = getOrCreate(node.exact, entry.key, () => new Map<string, Node>())
   return getOrCreate(values, entry.value, emptyNode)
 }
@@ -146,5 +151,5 @@ function getOrCreate<T>(map: Map<string, T>, key: string, create: () => T): T {
 }
 
 function emptyNode(): Node {
-  return { exact: new Map(), bare: new Map(), depths: 0, policy: null }
+  return { exact: null, bare: null, depths: 0, policy: null }
 }
