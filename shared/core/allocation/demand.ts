@@ -1,11 +1,128 @@
+/**
+ * What a region is expected to need of one key, from what was attempted there.
+ *
+ * Attempts count, not admissions: a region that denies would otherwise look idle because it denies. A change is
+ * believed at once when it is larger than the noise of a short interval explains, and smoothed otherwise; an
+ * estimate that always followed rises at once would ride the noise upwards and hoard.
+ */
+
+/** Least time between two measurements of a key; shorter ones are mostly noise. */
+export const MEASURE_MIN_MS = 250
+
+/** The same while some region denies: then speed is worth more than smoothness. */
+export const MEASURE_HUNGRY_MIN_MS = 100
+
+/** A timer that fires this much early still counts as on time. */
+const EARLY_MS = 10
+
+/** Time constant of the smoothing, measured: lower churns shares in steady state, higher holds idle ones. */
+const SMOOTHING_MS = 1_500
+
+/** Significant changes are followed this many times faster. */
+const QUICKER = 15
+
+/** Smoothing spans at least the time of this many tokens of the whole limit, so that slow limits are not spiky. */
+const SMOOTHING_TOKENS = 10
+
+/** Longest smoothing: a limit of five a day must still notice where its callers are within the minute. */
+const SMOOTHING_MS_MAX = 30_000
+
+/** Standard deviations that a change must pass to be believed at once. */
+const SIGNIFICANCE = 3
+
+/** A region denies by more than noise from this many tokens in an interval on, and this part of the attempts. */
+const HUNGRY_DENIED_MIN = 3
+const HUNGRY_DENIED_PART = 0.05
+
+/** Limits of fewer tokens than this reach "hungry" sooner: three denials may be all that they ever see. */
+const HUNGRY_TOKENS = 100
+
 /** What is known of one key's demand in this region. `hungry`: it denies more than noise explains. */
 export interface DemandEstimate {
   readonly atMs: number
   /** Cumulative figures at `atMs`. */
   readonly admitted: number
   readonly denied: number
-  readonly returned: number
   /** Attempted tokens a second, smoothed; null before the first interval. */
   readonly perSecond: number | null
   readonly hungry: boolean
+}
+
+/** Cumulative figures of one key as its region counted them. */
+export interface DemandReading {
+  readonly atMs: number
+  readonly admitted: number
+  readonly denied: number
+}
+
+export interface DemandSetting {
+  /** Rate of the whole limit. */
+  readonly tokensPerSecond: number
+  /** Most tokens that the whole limit admits at one instant. */
+  readonly tokensAtOnce: number
+  /** Some other region denies this key: then spare units are worth giving back fast. */
+  readonly isOtherHungry: boolean
+}
+
+/** The first reading of a key only sets the mark that the next is measured from. */
+export function beginDemand(reading: DemandReading): DemandEstimate {
+  const { atMs, admitted, denied } = reading
+  return { atMs, admitted, denied, perSecond: null, hungry: false }
+}
+
+/** The estimate after one more reading; the same one when too little time has passed to learn from. */
+export function measureDemand(
+  estimate: DemandEstimate,
+  reading: DemandReading,
+  setting: DemandSetting,
+): DemandEstimate {
+  const elapsedMs = reading.atMs - estimate.atMs
+  const isUrgent = estimate.hungry || setting.isOtherHungry
+  if (elapsedMs + EARLY_MS < (isUrgent ? MEASURE_HUNGRY_MIN_MS : MEASURE_MIN_MS)) return estimate
+  const denied = increase(reading.denied, estimate.denied)
+  const attempted = increase(reading.admitted, estimate.admitted) + denied
+  const hungry = denied >= hungryFrom(attempted, setting.tokensAtOnce)
+  return {
+    atMs: reading.atMs,
+    admitted: reading.admitted,
+    denied: reading.denied,
+    hungry,
+    perSecond: follow(estimate.perSecond, { attempted, elapsedMs, hungry }, setting),
+  }
+}
+
+interface Interval {
+  readonly attempted: number
+  readonly elapsedMs: number
+  readonly hungry: boolean
+}
+
+function follow(known: number | null, interval: Interval, setting: DemandSetting): number {
+  const seconds = interval.elapsedMs / 1_000
+  const offered = interval.attempted / seconds
+  if (known === null) return offered
+  // One deviation below what was seen: a jump up must not land above the truth half of the time.
+  const surely = offered - Math.sqrt(interval.attempted) / seconds
+  if (interval.hungry && surely > known) return surely
+  const noise = (SIGNIFICANCE * Math.sqrt(Math.max(1, known * seconds))) / seconds
+  const slowMs = paceMs(setting.tokensPerSecond, SMOOTHING_MS)
+  const isQuick = offered > known + noise || (offered < known - noise && setting.isOtherHungry)
+  const constant = isQuick ? slowMs / QUICKER : slowMs
+  return known + (offered - known) * (1 - Math.exp(-interval.elapsedMs / constant))
+}
+
+/** At least `leastMs`, and the time of some tokens of a limit of this rate: less than that holds mostly noise. */
+export function paceMs(tokensPerSecond: number, leastMs: number): number {
+  const tokensMs = (SMOOTHING_TOKENS * 1_000) / tokensPerSecond
+  return Math.min(SMOOTHING_MS_MAX, Math.max(leastMs, tokensMs))
+}
+
+function hungryFrom(attempted: number, tokensAtOnce: number): number {
+  const few = Math.ceil((HUNGRY_DENIED_MIN * tokensAtOnce) / HUNGRY_TOKENS)
+  return Math.max(Math.min(HUNGRY_DENIED_MIN, few), HUNGRY_DENIED_PART * attempted)
+}
+
+/** Figures fall only when the store lost the key's count and began again at zero. */
+function increase(now: number, before: number): number {
+  return now >= before ? now - before : now
 }

@@ -20,8 +20,7 @@ export const LENDER_GUARD_MS = 250
  * The borrower's lease ends within LOAN_TTL_MS of its own, slowest clock; the lender measures with its own,
  * fastest one. Also how long a region that lost its memory waits: its old loans end within it.
  */
-export const LENDER_WAIT_MS =
-  Math.ceil((LOAN_TTL_MS * (1 + DRIFT)) / (1 - DRIFT)) + LENDER_GUARD_MS
+export const LENDER_WAIT_MS = Math.ceil((LOAN_TTL_MS * (1 + DRIFT)) / (1 - DRIFT)) + LENDER_GUARD_MS
 
 /** Most by which the wall clocks of two regions differ (fixed windows only; the daemons watch it). */
 export const CLOCK_SKEW_MAX_MS = 50

@@ -47,6 +47,8 @@ export interface KeyState {
   /** Null: the store does not hold this share yet, or lost it. */
   readonly written: WrittenShare | null
   readonly estimate: DemandEstimate | null
+  /** Tokens given back so far, as last read. */
+  readonly returned: number
   /** Since when this region has had no need of more than its own part; null while it has. */
   readonly coolSinceMs: number | null
   /** Most units to offer before this instant of the store's clock: the window was too full for more. */
@@ -56,8 +58,8 @@ export interface KeyState {
 /** How far this region is with an open base epoch of one limit. */
 export interface EpochProgress {
   readonly epoch: number
-  /** A donor of windows says that it adopted only once the window in which it shrank is over. */
-  readonly drainedAtStoreMs: number
+  /** A donor of windows has adopted once the window in which it shrank is over; null: not shrunk yet. */
+  readonly drainedAtStoreMs: number | null
   /** Regions that were heard to have adopted this epoch. */
   readonly adoptedBy: ReadonlySet<RegionId>
 }
@@ -101,6 +103,8 @@ export interface LedgerState {
   readonly recoveringUntilMs: number | null
   /** Limits of fixed windows that stay on their floor until the window in which recovery ended is over. */
   readonly drains: ReadonlyMap<number, number>
+  /** Boot instant of the store that a fresh daemon met; null once its limits were held against it. */
+  readonly bootedAtStoreMs: number | null
   /** Home parts as the store last got them; null: never. */
   readonly homes: ReadonlyMap<number, HomePart> | null
   readonly pending: PendingWrites | null
@@ -128,6 +132,7 @@ export function createLedger(self: RegionId): LedgerState {
     storeOffsetMs: 0,
     recoveringUntilMs: null,
     drains: new Map(),
+    bootedAtStoreMs: null,
     homes: null,
     pending: null,
     lastUrgentMs: Number.NEGATIVE_INFINITY,

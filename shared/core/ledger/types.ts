@@ -219,6 +219,12 @@ export type LedgerEvent =
       readonly rows: readonly LedgerRow[]
       /** Redis TIME minus the daemon's clock, ms; places window ends on the daemon's clock. */
       readonly storeOffsetMs: number
+      /**
+       * When the levels in this Redis began, by its clock (the boot instant that the scripts read); 0 where they
+       * were full from the first. A daemon that begins afresh tells by it whether the windows may still be running
+       * in which loans of a forgotten life were used.
+       */
+      readonly bootedAtStoreMs: number
     }
   /**
    * The policy snapshot changed. `members`: every region of the plane that was not removed. The ledger acts only

@@ -1,0 +1,49 @@
+/**
+ * Which units should change hands, given who has and who should have what.
+ *
+ * Units move only when somebody is short: surplus stays where it is otherwise, and noise moves nothing. All
+ * regions match all surpluses to all needs in the same order and each does its own part, so several can give at
+ * once without giving too much; where their views differ the next round corrects it.
+ */
+import { matchInOrder, type Transfer } from '../base-split.ts'
+import type { RegionId } from '../policy.ts'
+import { POOL_UNITS } from '../units.ts'
+import type { Claim, Target } from './allocator.ts'
+
+/** Surplus that is not worth a move: this while some region denies, the other while none does. */
+const SURPLUS_MIN_HUNGRY = POOL_UNITS / 500
+const SURPLUS_MIN = (POOL_UNITS * 3) / 100
+
+/** Needs below this are noise; a loan for them would cost a row in each record. */
+const NEED_MIN = POOL_UNITS / 2_000
+
+/** Transfers that would bring the claims to their targets, and what is left over where. */
+export interface MovePlan {
+  readonly transfers: readonly Transfer[]
+  /** Regions that are short of what they need. */
+  readonly short: readonly RegionId[]
+  /** Regions with more than their target, by more than is left alone. */
+  readonly donors: readonly RegionId[]
+}
+
+export function planMoves(claims: readonly Claim[], targets: readonly Target[]): MovePlan {
+  const shares = new Map(claims.map((claim) => [claim.region, claim.share]))
+  const surplusMin = claims.some((claim) => claim.hungry) ? SURPLUS_MIN_HUNGRY : SURPLUS_MIN
+  const shareOf = (target: Target): number => shares.get(target.region) ?? 0
+  const donors = targets
+    .map((target) => ({ region: target.region, units: shareOf(target) - target.target }))
+    .filter(({ units }) => units > surplusMin)
+  const takers = targets
+    .filter((target) => shareOf(target) + needMin(target) <= Math.min(target.need, target.target))
+    .map((target) => ({ region: target.region, units: target.target - shareOf(target) }))
+  return {
+    transfers: matchInOrder(donors, takers),
+    short: takers.map(({ region }) => region),
+    donors: donors.map(({ region }) => region),
+  }
+}
+
+/** A region that holds nothing at all may need less than NEED_MIN and still be unable to admit anything. */
+function needMin(target: Target): number {
+  return Math.max(1, Math.min(NEED_MIN, target.need))
+}

@@ -1,0 +1,141 @@
+/**
+ * The borrower's side of a pair: what it may use of others, and until when.
+ *
+ * A lease runs LOAN_TTL_MS from the moment that this region sent the record which the lender acknowledged, by this
+ * region's own clock. Once it has run out the term is dead for good: the lender may take the units back at any
+ * time from then on, so a late acknowledgement must not revive it.
+ */
+
+import type { RegionId } from '../policy.ts'
+import { POOL_UNITS } from '../units.ts'
+import { LOAN_TTL_MS } from './constants.ts'
+import { askToPublish, type Draft, limitOf, pairOf, setPair, setRow, track } from './draft.ts'
+import { basesMax } from './homes.ts'
+import { heldFrom, isOfTerm, withBorrowed } from './rows.ts'
+import type { KeyState, Pair } from './state.ts'
+import type { RecordRow, RegionRecord } from './types.ts'
+
+/** Takes in what a lender says it lent to this region, and renews the lease if it acknowledged a record. */
+export function receiveLoans(draft: Draft, record: RegionRecord): void {
+  const addressed = record.pairs[draft.self]?.lend
+  // Loans to an earlier incarnation of this region are not this one's to use.
+  if (addressed === undefined || addressed[1] !== draft.incarnation) return
+  lapseIfDue(draft, record.from)
+  const [term] = addressed
+  const { borrow } = pairOf(draft, record.from)
+  const { incarnation } = record.mark
+  if (isLater([incarnation, term], [borrow.incarnation, borrow.term])) {
+    beginTerm(draft, record.from, { incarnation, term, dead: false })
+  } else if (isLater([borrow.incarnation, borrow.term], [incarnation, term])) {
+    draft.alarms['unknown-term'] += 1
+    return
+  }
+  if (pairOf(draft, record.from).borrow.dead) return
+  for (const row of record.rows) receiveRow(draft, record, row)
+  dropClosed(draft, record)
+  renewLease(draft, record)
+}
+
+function receiveRow(draft: Draft, record: RegionRecord, row: RecordRow): void {
+  const loan = row.lent[draft.self]
+  if (loan === undefined || !isPlausible(draft, record, row)) return
+  const key = draft.keys.get(row.id) ?? track(draft, row.id)
+  if (key === null) return
+  const [born, lent] = loan
+  const { incarnation, term } = pairOf(draft, record.from).borrow
+  const known = key.row.borrowed[record.from]
+  if (known !== undefined && (born < known.born || (born === known.born && lent <= known.lent)))
+    return
+  const returned = known?.born === born ? known.returned : 0
+  const grown = { incarnation, term, born, lent, returned }
+  setRow(draft, key, withBorrowed(key.row, record.from, grown))
+}
+
+/** What an honest ledger never says. The whole row is then ignored: a part of it would be as doubtful. */
+function isPlausible(draft: Draft, record: RegionRecord, row: RecordRow): boolean {
+  const limit = limitOf(draft, row.id)
+  if (limit === null) return false
+  if (row.share > POOL_UNITS || row.quarantined > POOL_UNITS) {
+    draft.alarms['units-above-pool'] += 1
+    return false
+  }
+  const loans = Object.values(row.lent)
+  const out = loans.reduce((sum, [, lent, returned]) => sum + lent - returned, 0)
+  const isSound = loans.every(([, lent, returned]) => returned <= lent)
+  if (isSound && out <= basesMax(limit, record.from)) return true
+  // A lender with a newer policy may rightly have a larger base than is known here.
+  if (record.policyRevision <= draft.policyRevision) draft.alarms['lent-above-base'] += 1
+  return false
+}
+
+/** A row that the lender no longer carries is closed: everything of it came back. */
+function dropClosed(draft: Draft, record: RegionRecord): void {
+  const open = new Set(record.rows.filter((row) => draft.self in row.lent).map((row) => row.id))
+  for (const key of draft.keys.values()) {
+    if (open.has(key.row.id) || key.row.borrowed[record.from] === undefined) continue
+    setRow(draft, key, withBorrowed(key.row, record.from, null))
+  }
+}
+
+function renewLease(draft: Draft, record: RegionRecord): void {
+  const ack = record.acks[draft.self]
+  if (ack === undefined || ack.incarnation !== draft.incarnation) return
+  const sent = draft.sent.get(ack.seq)
+  if (sent === undefined || sent.fence !== ack.fence) return
+  const pair = pairOf(draft, record.from)
+  const untilMs = Math.max(pair.untilMs ?? Number.NEGATIVE_INFINITY, sent.atMs + LOAN_TTL_MS)
+  if (untilMs <= draft.nowMs) return
+  draft.pairs.set(record.from, { ...pair, untilMs })
+  if (pair.untilMs === null) touchBorrowed(draft, record.from)
+}
+
+/** Ends the term with a lender whose lease has run out: nothing of it is ever used again. */
+export function lapseIfDue(draft: Draft, lender: RegionId): void {
+  const { untilMs, borrow } = pairOf(draft, lender)
+  if (untilMs === null || draft.nowMs < untilMs) return
+  beginTerm(draft, lender, { ...borrow, dead: true })
+  askToPublish(draft, 'urgent')
+}
+
+export function lapseAllDue(draft: Draft): void {
+  for (const lender of [...draft.pairs.keys()]) lapseIfDue(draft, lender)
+}
+
+/** Gives units back to their lender; the caller has checked that they are held. */
+export function giveBack(draft: Draft, key: KeyState, lender: RegionId, units: number): void {
+  const loan = key.row.borrowed[lender]
+  if (loan === undefined) return
+  const less = { ...loan, returned: loan.returned + units }
+  setRow(draft, key, withBorrowed(key.row, lender, less))
+}
+
+/** What this region may use now of what one lender lent it. */
+export function heldFromLender(draft: Draft, key: KeyState, lender: RegionId): number {
+  return heldFrom(key.row.borrowed[lender], draft.pairs.get(lender), draft.nowMs)
+}
+
+function beginTerm(draft: Draft, lender: RegionId, borrow: Pair['borrow']): void {
+  setPair(draft, lender, { ...pairOf(draft, lender), borrow, untilMs: null })
+  dropForeignTerms(draft, lender)
+}
+
+/** Takes out rows of terms that are over; they are worth nothing. */
+export function dropForeignTerms(draft: Draft, lender: RegionId): void {
+  for (const key of draft.keys.values()) {
+    const loan = key.row.borrowed[lender]
+    if (loan === undefined || isOfTerm(loan, draft.pairs.get(lender))) continue
+    setRow(draft, key, withBorrowed(key.row, lender, null))
+  }
+}
+
+function touchBorrowed(draft: Draft, lender: RegionId): void {
+  for (const { row } of draft.keys.values()) {
+    if (row.borrowed[lender] !== undefined) draft.touched.add(row.id)
+  }
+}
+
+type TermOf = readonly [incarnation: number, term: number]
+
+function isLater(one: TermOf, other: TermOf): boolean {
+  return one[0] !== other[0] ? one[0] > other[0] : one[1] > other[1]
+}

@@ -1,0 +1,149 @@
+/**
+ * One step in the making: the next state, open for change, and what the step has touched.
+ *
+ * Only the modules of this folder see a draft, and only within one call of `step`; what they leave behind is
+ * turned into effects once, at the end, so no rule needs to know how shares are written.
+ */
+import { parseCounterId } from '../counter-id.ts'
+import type { CounterId } from '../descriptor.ts'
+import type { RegionId } from '../policy.ts'
+import { TRACKED_KEYS_MAX } from './constants.ts'
+import { emptyRow } from './rows.ts'
+import {
+  type Alarm,
+  type EpochProgress,
+  type Heard,
+  type KeyState,
+  type LedgerState,
+  type Pair,
+  type PublishNeed,
+  STRANGER,
+} from './state.ts'
+import type { LedgerLimit, LedgerRow } from './types.ts'
+
+type Mutable<T> = { -readonly [Name in keyof T]: T[Name] }
+
+export interface Draft
+  extends Omit<Mutable<LedgerState>, 'heard' | 'pairs' | 'keys' | 'epochs' | 'drains' | 'alarms'> {
+  readonly nowMs: number
+  readonly heard: Map<RegionId, Heard>
+  readonly pairs: Map<RegionId, Pair>
+  readonly keys: Map<CounterId, KeyState>
+  readonly epochs: Map<number, EpochProgress>
+  readonly drains: Map<number, number>
+  readonly alarms: Record<Alarm, number>
+  /** Keys whose share may differ from what the store holds. */
+  readonly touched: Set<CounterId>
+  /** Keys no longer tracked, to be taken out of the store. */
+  readonly forgotten: Set<CounterId>
+  /** Keys that shrink by choice, as they were before: such a write may be refused. */
+  readonly before: Map<CounterId, KeyState>
+  readonly changedPairs: Set<RegionId>
+  /** The home parts must be written even if they come out as before: the limits' numbers changed. */
+  mustWriteHomes: boolean
+  /** Base parts by limit and region, worked out once a step. */
+  readonly bases: Map<number, ReadonlyMap<RegionId, number>>
+  publish: PublishNeed
+}
+
+export function openDraft(state: LedgerState, nowMs: number): Draft {
+  return {
+    ...state,
+    nowMs,
+    heard: new Map(state.heard),
+    pairs: new Map(state.pairs),
+    keys: new Map(state.keys),
+    epochs: new Map(state.epochs),
+    drains: new Map(state.drains),
+    alarms: { ...state.alarms },
+    touched: new Set(),
+    forgotten: new Set(),
+    before: new Map(),
+    changedPairs: new Set(),
+    mustWriteHomes: false,
+    bases: new Map(),
+    publish: 'none',
+  }
+}
+
+export function closeDraft(draft: Draft): LedgerState {
+  const {
+    nowMs: _nowMs,
+    touched: _touched,
+    forgotten: _forgotten,
+    before: _before,
+    changedPairs: _changedPairs,
+    mustWriteHomes: _mustWriteHomes,
+    bases: _bases,
+    publish: _publish,
+    ...state
+  } = draft
+  return state
+}
+
+/** The instant by the clock that labels windows. */
+export function storeNow(draft: {
+  readonly nowMs: number
+  readonly storeOffsetMs: number
+}): number {
+  return draft.nowMs + draft.storeOffsetMs
+}
+
+/** The limit that a key counts for, if it is known and the key is of its running usage epoch. */
+export function limitOf(
+  state: { readonly limits: ReadonlyMap<number, LedgerLimit> | null },
+  id: CounterId,
+): LedgerLimit | null {
+  const parts = parseCounterId(id)
+  if (parts === null) return null
+  const limit = state.limits?.get(parts.limitId)
+  return limit?.usageEpoch === parts.usageEpoch ? limit : null
+}
+
+export function pairOf(draft: Draft, peer: RegionId): Pair {
+  return draft.pairs.get(peer) ?? STRANGER
+}
+
+/** Changes a pair. Its stored part is written before anything else of the step. */
+export function setPair(draft: Draft, peer: RegionId, pair: Pair): void {
+  draft.pairs.set(peer, pair)
+  draft.changedPairs.add(peer)
+}
+
+export function setRow(draft: Draft, key: KeyState, row: LedgerRow): void {
+  draft.keys.set(row.id, { ...key, row })
+  draft.touched.add(row.id)
+}
+
+/** Begins to track a key, or counts it as one too many. Its demand is measured from now on. */
+export function track(draft: Draft, id: CounterId): KeyState | null {
+  const known = draft.keys.get(id)
+  if (known !== undefined) return known
+  if (draft.keys.size >= TRACKED_KEYS_MAX) {
+    draft.untrackedKeys += 1
+    return null
+  }
+  const key: KeyState = {
+    row: emptyRow(id),
+    written: null,
+    estimate: null,
+    returned: 0,
+    coolSinceMs: null,
+    offer: null,
+  }
+  draft.keys.set(id, key)
+  draft.touched.add(id)
+  draft.forgotten.delete(id)
+  return key
+}
+
+export function forget(draft: Draft, id: CounterId): void {
+  draft.keys.delete(id)
+  draft.touched.delete(id)
+  draft.before.delete(id)
+  draft.forgotten.add(id)
+}
+
+export function askToPublish(draft: Draft, need: PublishNeed): void {
+  if (need === 'urgent' || draft.publish === 'none') draft.publish = need
+}

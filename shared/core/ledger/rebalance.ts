@@ -1,0 +1,113 @@
+/**
+ * This region's part in moving one key's units to where they are needed: it gives back what it borrowed, and
+ * lends of its own. It never asks: a region in need says so in its record, and those that can give do.
+ *
+ * Both are shrinks by choice, so the store may refuse them where a window has already spent the units; then they
+ * never happened, and less is offered until that window is over.
+ */
+import { allocate } from '../allocation/allocator.ts'
+import { planMoves } from '../allocation/moves.ts'
+import type { CounterId } from '../descriptor.ts'
+import type { RegionId } from '../policy.ts'
+import { giveBack, heldFromLender } from './borrower.ts'
+import { claimsOn, isInReach } from './claims.ts'
+import { HUNGRY_REPEAT_MS } from './constants.ts'
+import { askToPublish, type Draft, limitOf, storeNow } from './draft.ts'
+import { homePart, isGivingUp, isOnFloor } from './homes.ts'
+import { canLendTo, lend } from './lender.ts'
+import { outstandingOf, quarantinedOf } from './rows.ts'
+import type { KeyState } from './state.ts'
+import type { LedgerLimit } from './types.ts'
+
+/** Gives back and lends of one key what the others need more. Does nothing before the demand here is known. */
+export function rebalance(draft: Draft, id: CounterId): void {
+  const key = draft.keys.get(id)
+  const limit = limitOf(draft, id)
+  if (key === undefined || limit === null || draft.recoveringUntilMs !== null) return
+  returnToGivingUp(draft, key, limit)
+  const claims = claimsOn(draft, key, limit)
+  const plan = planMoves(claims, allocate(claims, limit))
+  if (plan.short.includes(draft.self) && plan.donors.length > 0) repeatHunger(draft, key)
+  if ((key.estimate?.perSecond ?? null) === null) return
+  for (const transfer of plan.transfers) {
+    if (transfer.from === draft.self) move(draft, { id, limit, to: transfer.to }, transfer.units)
+  }
+}
+
+/** Gives everything of one key back, when this region has had no need of it for long. */
+export function returnAll(draft: Draft, id: CounterId): void {
+  const row = draft.keys.get(id)?.row
+  for (const lender of Object.keys(row?.borrowed ?? {})) returnTo(draft, id, lender)
+}
+
+interface Move {
+  readonly id: CounterId
+  readonly limit: LedgerLimit
+  readonly to: RegionId
+}
+
+/**
+ * Brings `units` nearer to a region in need: what was borrowed of it goes home first; then own units; then what
+ * was borrowed of others goes back to them, and they pass it on.
+ */
+function move(draft: Draft, { id, limit, to }: Move, wanted: number): void {
+  let left = Math.min(wanted, offerOf(draft, id))
+  left -= returnTo(draft, id, to, left)
+  left -= lendTo(draft, { id, limit, to }, left)
+  for (const lender of Object.keys(draft.keys.get(id)?.row.borrowed ?? {}).sort()) {
+    if (left > 0) left -= returnTo(draft, id, lender, left)
+  }
+}
+
+function returnTo(
+  draft: Draft,
+  id: CounterId,
+  lender: RegionId,
+  atMost: number = Number.POSITIVE_INFINITY,
+): number {
+  const key = draft.keys.get(id)
+  if (key === undefined) return 0
+  const units = Math.min(atMost, heldFromLender(draft, key, lender))
+  if (units <= 0) return 0
+  remember(draft, key)
+  giveBack(draft, key, lender, units)
+  return units
+}
+
+function lendTo(draft: Draft, { id, limit, to }: Move, atMost: number): number {
+  const key = draft.keys.get(id)
+  if (key === undefined || isOnFloor(draft, limit) || isGivingUp(draft, limit, draft.self)) return 0
+  const { home, floor } = homePart(draft, limit)
+  const lendable = home - floor - outstandingOf(key.row) - quarantinedOf(key.row)
+  const units = Math.min(atMost, lendable)
+  if (units <= 0 || !isInReach(draft, to) || !canLendTo(draft, to)) return 0
+  remember(draft, key)
+  lend(draft, key, to, units)
+  return units
+}
+
+/** A region that gives up base in an open epoch cannot adopt it while too much of its base is lent. */
+function returnToGivingUp(draft: Draft, key: KeyState, limit: LedgerLimit): void {
+  if (!draft.epochs.has(limit.id)) return
+  for (const lender of Object.keys(key.row.borrowed)) {
+    if (isGivingUp(draft, limit, lender)) {
+      returnTo(draft, key.row.id, lender, offerOf(draft, key.row.id))
+    }
+  }
+}
+
+/** Keeps the key as it was before this step's first move: the store may refuse it. */
+function remember(draft: Draft, key: KeyState): void {
+  if (!draft.before.has(key.row.id)) draft.before.set(key.row.id, key)
+}
+
+function offerOf(draft: Draft, id: CounterId): number {
+  const offer = draft.keys.get(id)?.offer ?? null
+  if (offer === null || storeNow(draft) >= offer.untilStoreMs) return Number.POSITIVE_INFINITY
+  return offer.units
+}
+
+function repeatHunger(draft: Draft, key: KeyState): void {
+  if (key.estimate?.hungry !== true || draft.nowMs - draft.lastUrgentMs < HUNGRY_REPEAT_MS) return
+  askToPublish(draft, 'urgent')
+}

@@ -1,0 +1,105 @@
+/**
+ * The lending ledger of one region: one event in, the next state and the effects out.
+ *
+ * Pure and deterministic: time is an argument and everything else is in the state, so the simulation runs the
+ * very code that the daemon runs. The order of effects is the protocol's order: shrink, make it durable, then
+ * tell; hear, then grow.
+ */
+import { assert, unreachable } from '../assert.ts'
+import { lapseAllDue } from './borrower.ts'
+import { askToPublish, closeDraft, type Draft, forget, limitOf, openDraft } from './draft.ts'
+import { confirmShares, flush } from './flush.ts'
+import { adoptEpochs, endRecovery } from './homes.ts'
+import { reclaimLapsed, releaseQuarantines } from './lender.ts'
+import { coolDown, measure } from './measure.ts'
+import { rebalance } from './rebalance.ts'
+import { receiveRecord } from './receive.ts'
+import { keepMemory, settleTerms, start } from './start.ts'
+import type { LedgerState } from './state.ts'
+import type { LedgerEffect, LedgerEvent } from './types.ts'
+
+export interface Step {
+  readonly state: LedgerState
+  /** To be carried out in order, each confirmed before the next and before any other event. */
+  readonly effects: readonly LedgerEffect[]
+}
+
+/**
+ * What one event leads to at `nowMs` of the daemon's monotonic clock.
+ *
+ * Until both `started` and `limits` have come, other events change nothing. While shares are on their way to the
+ * store only their outcome may come, or a start that settles the doubt.
+ */
+export function step(state: LedgerState, event: LedgerEvent, nowMs: number): Step {
+  const isAnswer = event.kind === 'shares-written' || event.kind === 'started'
+  assert(state.pending === null || isAnswer, 'no event comes between shares and their outcome')
+  const isActing = state.incarnation > 0 && state.limits !== null
+  if (!isActing && event.kind !== 'started' && event.kind !== 'limits')
+    return { state, effects: [] }
+  if (event.kind === 'limits' && event.policyRevision < state.policyRevision) {
+    return { state, effects: [] }
+  }
+  const known = event.kind === 'started' ? keepMemory(state, event) : state
+  const draft = openDraft(known, nowMs)
+  apply(draft, event)
+  const effects = draft.incarnation > 0 && draft.limits !== null ? flush(draft) : []
+  return { state: closeDraft(draft), effects }
+}
+
+function apply(draft: Draft, event: LedgerEvent): void {
+  switch (event.kind) {
+    case 'started':
+      start(draft, event)
+      if (draft.limits !== null) settleTerms(draft)
+      break
+    case 'limits':
+      useLimits(draft, event)
+      break
+    case 'measured':
+      draft.storeOffsetMs = event.storeOffsetMs
+      adoptEpochs(draft)
+      measure(draft, event)
+      break
+    case 'record':
+      adoptEpochs(draft)
+      receiveRecord(draft, event.record)
+      break
+    case 'shares-written':
+      adoptEpochs(draft)
+      confirmShares(draft, event.outcomes)
+      break
+    case 'tick':
+      tick(draft)
+      break
+    default:
+      unreachable(event)
+  }
+}
+
+function useLimits(draft: Draft, event: Extract<LedgerEvent, { kind: 'limits' }>): void {
+  draft.limits = event.limits
+  draft.members = [...event.members].sort()
+  draft.policyRevision = event.policyRevision
+  draft.mustWriteHomes = true
+  for (const id of draft.keys.keys()) {
+    // Counters of removed limits and of usage before a reset are enforced nowhere any more.
+    if (limitOf(draft, id) === null) forget(draft, id)
+  }
+  settleTerms(draft)
+  askToPublish(draft, 'tick')
+}
+
+function tick(draft: Draft): void {
+  lapseAllDue(draft)
+  reclaimLapsed(draft)
+  releaseQuarantines(draft)
+  endRecovery(draft)
+  adoptEpochs(draft)
+  coolDown(draft)
+  for (const [id, key] of draft.keys) {
+    rebalance(draft, id)
+    // Leases that were renewed since must reach the store before the old deadline does.
+    if (Object.keys(key.row.borrowed).length > 0) draft.touched.add(id)
+  }
+  askToPublish(draft, 'tick')
+}
