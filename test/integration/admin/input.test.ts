@@ -1,0 +1,165 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type Admin, aLimit, aPolicy, POLICY, startAdmin, TOKEN } from './admin-harness.ts'
+
+let admin: Admin
+beforeAll(async () => {
+  admin = await startAdmin()
+  await admin.register('us-east-1', 'eu-west-1')
+})
+afterAll(async () => await admin.close())
+
+const put = (body: unknown, headers: Record<string, string> = { 'if-none-match': '*' }) =>
+  admin.call('PUT', POLICY, body, headers)
+const withLimit = (changes: object) => aPolicy({ limits: [aLimit(changes)] })
+
+describe('bad input', () => {
+  const notTokens = [-5, 0, 1.5, '10', 1e21, null, undefined, 2 ** 53]
+  const cases: [what: string, body: unknown, field: string][] = [
+    ...['capacity', 'windowMs'].flatMap((field) =>
+      notTokens.map((value): [string, unknown, string] => [
+        `${field} ${String(value)}`,
+        withLimit({ [field]: value }),
+        `limits[0].${field}`,
+      ]),
+    ),
+    ['burst -1', withLimit({ burst: -1 }), 'limits[0].burst'],
+    ['an unregistered region', withLimit({ split: { mars: 100 } }), 'limits[0].split.mars'],
+    ['weights that sum to 90', withLimit({ split: { 'us-east-1': 90 } }), 'limits[0].split'],
+    ['an empty domain', aPolicy({ domain: '' }), 'domain'],
+    ['another name than the path', aPolicy({ name: 'other' }), 'name'],
+    ['another domain than the path', aPolicy({ domain: 'other' }), 'domain'],
+    ['an unknown field', aPolicy({ limt: 1 }), 'limt'],
+    ['an unknown field of a limit', withLimit({ limt: 1 }), 'limits[0].limt'],
+    ['a list', [], 'body'],
+  ]
+  it.each(cases)(
+    '%s is refused by its field, with a fix, and nothing is stored (B125)',
+    async (_what, body, field) => {
+      const answer = await put(body)
+      expect(answer.status).toBe(400)
+      expect(answer.headers['content-type']).toContain('application/problem+json')
+      expect(answer.body).toMatchObject({
+        status: 400,
+        code: 'QUOTA_INVALID_INPUT',
+        title: expect.any(String),
+      })
+      expect(answer.body.errors[0]).toMatchObject({ field, message: expect.any(String) })
+      if (field !== 'body') expect(answer.body.errors[0].fix).toEqual(expect.any(String))
+      expect((await admin.call('GET', POLICY)).status).toBe(404)
+    },
+  )
+
+  it.each([
+    ['malformed JSON', '{"domain":', 'application/json', 400],
+    ['no body', '', 'application/json', 400],
+    ['a polluting key', '{"__proto__":{}}', 'application/json', 400],
+    ['another content type', 'domain: api', 'application/yaml', 415],
+  ])('%s is refused with a problem document', async (_what, payload, type, status) => {
+    const headers = { authorization: `Bearer ${TOKEN}`, 'content-type': type, 'if-none-match': '*' }
+    const response = await admin.app.inject({ method: 'PUT', url: POLICY, headers, payload })
+    expect(response.statusCode).toBe(status)
+    expect(response.json()).toMatchObject({ status, detail: expect.any(String) })
+  })
+
+  it.each([
+    '/v1/domains/api/policies/Not%20A%20Name',
+    '/v1/domains/a.b/policies/x',
+    '/v1/regions/US',
+  ])('the path %s is refused by the part that is wrong', async (url) => {
+    const answer = await admin.call('GET', url)
+    expect(answer.status).toBe(400)
+    expect(['domain', 'name', 'id']).toContain(answer.body.errors[0].field)
+  })
+
+  it('a path that does not exist is a problem document', async () => {
+    expect(await admin.call('GET', '/v1/nothing')).toMatchObject({
+      status: 404,
+      body: { status: 404 },
+    })
+  })
+
+  it('names every region that is missing, and how to register it', async () => {
+    const { body } = await put(withLimit({ split: { mars: 50, venus: 50 } }))
+    expect(body.errors.map((error: { field: string }) => error.field)).toEqual([
+      'limits[0].split.mars',
+      'limits[0].split.venus',
+    ])
+    expect(body.errors[0].fix).toContain('PUT /v1/regions/mars')
+  })
+})
+
+describe('authentication', () => {
+  const call = (headers: Record<string, string>) =>
+    admin.app.inject({ method: 'GET', url: '/v1/policies', headers })
+
+  it.each([
+    ['no token', {}],
+    ['another token', { authorization: 'Bearer other' }],
+    ['a longer token', { authorization: `Bearer ${TOKEN}x` }],
+    ['no scheme', { authorization: TOKEN }],
+    ['another scheme', { authorization: `Basic ${TOKEN}` }],
+  ])('is refused with %s', async (_what, headers) => {
+    const response = await call(headers)
+    expect(response.statusCode).toBe(401)
+    expect(response.headers['www-authenticate']).toBe('Bearer')
+    expect(response.json()).toMatchObject({ status: 401, code: 'QUOTA_UNAUTHENTICATED' })
+    expect(response.body).not.toContain(TOKEN)
+  })
+
+  it('guards every route but health, metrics and the OpenAPI document', async () => {
+    const { paths } = (await admin.call('GET', '/openapi.json')).body
+    for (const [path, methods] of Object.entries<object>(paths)) {
+      if (!path.startsWith('/v1/')) continue
+      for (const method of Object.keys(methods)) {
+        const url = path.replaceAll(/\{\w+\}/g, 'x')
+        const response = await admin.app.inject({ method: method.toUpperCase() as 'GET', url })
+        expect(response.statusCode, `${method} ${path}`).toBe(401)
+      }
+    }
+    for (const url of ['/livez', '/readyz', '/metrics', '/openapi.json']) {
+      expect((await admin.app.inject({ method: 'GET', url })).statusCode, url).toBe(200)
+    }
+  })
+})
+
+describe('a request id', () => {
+  it('of the caller comes back in the answer and stands in the audit log', async () => {
+    const headers = { 'x-request-id': 'ticket-42', 'x-change-reason': 'launch day' }
+    const answer = await admin.call('PUT', '/v1/regions/ap-south-1', {}, headers)
+    expect(answer.headers['x-request-id']).toBe('ticket-42')
+    const audit = await admin.call('GET', '/v1/audit?limit=1')
+    expect(audit.body.items[0]).toMatchObject({ requestId: 'ticket-42', reason: 'launch day' })
+  })
+
+  it('that is not fit for a log is replaced by one of our own', async () => {
+    const answer = await admin.call('GET', '/v1/regions', undefined, {
+      'x-request-id': 'a b"\u00e9',
+    })
+    expect(answer.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/)
+  })
+})
+
+describe('the OpenAPI document', () => {
+  it('is 3.1 and describes every route with its bodies and failures', async () => {
+    const { body } = await admin.call('GET', '/openapi.json')
+    expect(body.openapi).toMatch(/^3\.1/)
+    expect(Object.keys(body.paths).sort()).toEqual([
+      '/healthz',
+      '/livez',
+      '/metrics',
+      '/readyz',
+      '/v1/audit',
+      '/v1/domains/{domain}/policies/{name}',
+      '/v1/domains/{domain}/policies/{name}/reset',
+      '/v1/domains/{domain}/policies/{name}/status',
+      '/v1/policies',
+      '/v1/regions',
+      '/v1/regions/{id}',
+      '/v1/shares',
+      '/v1/usage',
+    ])
+    const policyPut = body.paths['/v1/domains/{domain}/policies/{name}'].put
+    expect(policyPut.requestBody.content['application/json'].schema).toBeDefined()
+    expect(Object.keys(policyPut.responses).sort()).toEqual(['200', '201', '4XX', '5XX'])
+  })
+})
