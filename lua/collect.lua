@@ -1,0 +1,40 @@
+--[[
+Reads what the daemon needs to know of one slot group; the caller bounds how much at once.
+
+KEYS[1] meta of the slot group
+KEYS[2] hot set
+KEYS[3] usage totals
+KEYS[4...] tracked counters
+ARGV[1] fence
+ARGV[2] replication id
+ARGV[3] most counters to take out of the hot set
+ARGV[4...] fields of the usage totals
+
+Reply: { packed doubles: the instant in us, then for each counter whether it has a share of its own (0 or 1) and the
+tokens it admitted, denied and had returned; counters from the hot set; value of each field }. Or FENCED or
+OTHER_SERVER.
+Atomic because the figures are published as the state of one instant. What is taken out of the hot set is put in again
+by the next check that runs short, so a lost reply loses nothing.
+]]
+local FIRST_COUNTER, FIRST_FIELD = 3, 4
+
+local values = redis.call('MGET', unpack(KEYS))
+local meta = read_meta(values[1])
+if not meta or meta.fence ~= tonumber(ARGV[1]) then return FENCED end
+if not is_server(ARGV[2]) then return OTHER_SERVER end
+
+local figures = { now_us() }
+for slot = FIRST_COUNTER + 1, #KEYS do
+  local C = { tracked = false, admitted = 0, denied = 0, returned = 0 }
+  local text = values[slot]
+  if text and #text == TRACKED_SIZE then read_tail(C, text, meta) end
+  local last = #figures
+  figures[last + 1], figures[last + 2] = C.tracked and 1 or 0, C.admitted
+  figures[last + 3], figures[last + 4] = C.denied, C.returned
+end
+
+local noticed = {}
+if tonumber(ARGV[3]) > 0 then noticed = redis.call('SPOP', KEYS[2], ARGV[3]) end
+local totals = {}
+if #ARGV >= FIRST_FIELD then totals = redis.call('HMGET', KEYS[3], unpack(ARGV, FIRST_FIELD)) end
+return { pack('<' .. string.rep('d', #figures), unpack(figures)), noticed, totals }

@@ -1,0 +1,109 @@
+/**
+ * What every algorithm of a limit is made of, and the arithmetic they share.
+ *
+ * Each is a set of pure functions over a small state. `lua/_prelude.lua` holds the same arithmetic, operation by
+ * operation, and a test compares the two on a real Redis: change both or neither.
+ *
+ * Settling is piecewise. Between two instants a counter can meet two changes: its limit's numbers changed at
+ * `limit.changedAtUs`, and the borrowed part of its share ends at `share.expUs`. Each stretch is settled with
+ * what was true in it; refilling the whole time with the numbers of the end would mint tokens.
+ */
+import type { LimitNumbers, RegionLimit } from '../policy.ts'
+import type { LimitDecision } from '../ports.ts'
+
+/** Part of a limit that one tracked counter may use. Units; `expUs` is 0 while nothing is borrowed. */
+export interface Share {
+  readonly home: number
+  readonly borrowed: number
+  readonly expUs: number
+}
+
+/** What a region knows of its counters' past: levels begin at `startUs` (0: no earlier loss is possible). */
+export interface Boot {
+  readonly startUs: number
+  readonly recovering: boolean
+}
+
+/** All that decides a counter but its state. `share` null: untracked, the limit's home part applies. */
+export interface Circumstances {
+  readonly limit: RegionLimit
+  readonly share: Share | null
+  readonly boot: Boot
+  readonly nowUs: number
+}
+
+/** What every algorithm knows of a counter at one instant. */
+export interface Settled {
+  /** Whole tokens that can be taken now. */
+  readonly remaining: number
+  /** Whole tokens that the present share can ever give at once. */
+  readonly most: number
+  /** The counter lies in the future by more than a clock may slip; a denial moves it back. */
+  readonly astray: boolean
+}
+
+/**
+ * One way to hold a limit. All are pure; `State` is what is stored.
+ *
+ * `settle` brings a state (null: none stored) to an instant. `take` needs `cost <= remaining`. `giveBack` gives
+ * null when nothing may be credited. `resize` gives the state under another share, or null when the window has
+ * already admitted more than it. `heal` gives the state that a denial stores when `astray`.
+ */
+export interface Algorithm<State, S extends Settled> {
+  settle(state: State | null, circumstances: Circumstances): S
+  take(settled: S, cost: number): S
+  giveBack(settled: S, cost: number, atUs: number): S | null
+  resize(settled: S, share: Share | null, shrinks: boolean): S | null
+  heal(settled: S): S
+  /** Until full again or the window's end. */
+  resetMs(settled: S): number
+  /** Least wait until `cost` can pass under the present share; null when never. */
+  waitMs(settled: S, cost: number): number | null
+  store(settled: S): State
+  /** How long the state must be kept: once it is gone, the counter is as if never used. */
+  keepMs(settled: S): number
+}
+
+/** A fraction this close to a whole token counts as one, so that rounding never refuses a token that is due. */
+export const SNAP_TOKENS_MAX = 1e-9
+
+/** The largest cost that can ever pass, whatever the share. */
+export function mostAtOnce(limit: RegionLimit): number {
+  return limit.algorithm === 'token_bucket' ? limit.burst : limit.capacity
+}
+
+/** Units that a counter may use just after `atUs`. While recovering: the floor, and nothing borrowed. */
+export function unitsAt(circumstances: Circumstances, numbers: LimitNumbers, atUs: number): number {
+  const { limit, share, boot } = circumstances
+  const home = share === null ? numbers.home : share.home
+  if (boot.recovering) return Math.min(home, limit.floor)
+  return share !== null && atUs < share.expUs ? home + share.borrowed : home
+}
+
+/** What a check is told when its cost is taken (`allowed`) or not; `settled` is the counter afterwards. */
+export function describe<State, S extends Settled>(
+  algorithm: Algorithm<State, S>,
+  settled: S,
+  verdict: { readonly allowed: boolean; readonly cost: number; readonly limit: RegionLimit },
+): LimitDecision {
+  const { remaining } = settled
+  const resetMs = algorithm.resetMs(settled)
+  if (verdict.allowed) {
+    return { allowed: true, reason: null, remaining, resetMs, retryAfterMs: null }
+  }
+  if (verdict.cost > mostAtOnce(verdict.limit)) {
+    const reason = 'cost_exceeds_capacity'
+    return { allowed: false, reason, remaining, resetMs, retryAfterMs: null }
+  }
+  const retryAfterMs = algorithm.waitMs(settled, neededFor(verdict.cost))
+  return { allowed: false, reason: 'limit', remaining, resetMs, retryAfterMs }
+}
+
+/** Whether the counter, alone, lets `cost` pass. A read (cost 0) says whether one token would. */
+export function allows(settled: Settled, limit: RegionLimit, cost: number): boolean {
+  return cost <= mostAtOnce(limit) && neededFor(cost) <= settled.remaining
+}
+
+function neededFor(cost: number): number {
+  return Math.max(cost, 1)
+}

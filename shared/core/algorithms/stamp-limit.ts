@@ -1,0 +1,81 @@
+import type { RegionLimit, RegionLimitSpec } from '../policy.ts'
+import { shareBurst } from '../units.ts'
+import type { Boot } from './algorithm.ts'
+import { levelOf, termsOf } from './token-bucket.ts'
+
+/** When and as which version a region's limits change. */
+export interface LimitChange {
+  readonly version: number
+  readonly nowUs: number
+  readonly boot: Boot
+}
+
+/**
+ * Adds to `spec` what lets live counters settle across its change from `before`.
+ *
+ * Unchanged numbers keep their version, so that counters do not notice. Only one earlier set of numbers is
+ * kept: a counter that slept through two changes is refilled from the second on, never too much. A changed
+ * algorithm or usage epoch has fresh counters and therefore no past.
+ */
+export function stampLimit(
+  before: RegionLimit | undefined,
+  wanted: RegionLimitSpec,
+  change: LimitChange,
+): RegionLimit {
+  const home = change.boot.recovering ? Math.min(wanted.floor, wanted.home) : wanted.home
+  const spec = { ...wanted, home }
+  const { version, nowUs } = change
+  if (before === undefined || !continues(before, spec)) return fresh(spec, version)
+  if (sameNumbers(before, spec)) return { ...before, name: spec.name }
+  const { capacity, windowMs, burst } = before
+  return {
+    ...spec,
+    version,
+    previous: { version: before.version, capacity, windowMs, burst, home: before.home },
+    changedAtUs: nowUs,
+    idle: idleAfter(before, { ...spec, version }, change),
+  }
+}
+
+/**
+ * A limit that this region had not: full since long ago, so that only a later boot makes its buckets begin
+ * empty. That it is new to the plane cannot be told from this store having lost it, and in the latter case
+ * full buckets would admit twice.
+ */
+function fresh(spec: RegionLimitSpec, version: number): RegionLimit {
+  const idle = { tokens: shareBurst(spec.burst, spec.home), atUs: 0 }
+  return { ...spec, version, previous: null, changedAtUs: 0, idle }
+}
+
+/**
+ * Level of a bucket without stored state just after the change.
+ *
+ * Where the new numbers take longer to fill a bucket than the old ones, a stored state may expire before its
+ * bucket is full. It was kept for at least the old time to fill, so it holds at least what that time refills
+ * now; buckets are taken to hold no more until all such states are gone.
+ */
+function idleAfter(
+  before: RegionLimit,
+  after: RegionLimitSpec & { readonly version: number },
+  { nowUs, boot }: LimitChange,
+): RegionLimit['idle'] {
+  const tokens = Math.min(levelOf(before, boot, nowUs), shareBurst(after.burst, after.home))
+  const heldUs = (before.burst / before.capacity) * before.windowMs * 1_000
+  const heldTokens = termsOf(after, after.home).ratePerUs * heldUs
+  const atUs = Math.max(nowUs, before.idle.atUs)
+  return heldTokens < tokens ? { tokens: heldTokens, atUs: atUs + heldUs } : { tokens, atUs }
+}
+
+function continues(before: RegionLimit, spec: RegionLimitSpec): boolean {
+  return before.algorithm === spec.algorithm && before.usageEpoch === spec.usageEpoch
+}
+
+function sameNumbers(before: RegionLimit, spec: RegionLimitSpec): boolean {
+  return (
+    before.capacity === spec.capacity &&
+    before.windowMs === spec.windowMs &&
+    before.burst === spec.burst &&
+    before.home === spec.home &&
+    before.floor === spec.floor
+  )
+}

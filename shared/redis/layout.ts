@@ -1,0 +1,77 @@
+/** The packed formats of `lua/_prelude.lua`, seen from TypeScript. Little-endian; all numbers are doubles. */
+import { assert } from '../core/assert.ts'
+import type { Algorithm, RegionLimit } from '../core/policy.ts'
+import { usageWindowMs } from '../core/usage-window.ts'
+
+const MICROS = 1_000
+
+/** Written in meta; scripts refuse a meta of another layout. */
+export const META_LAYOUT = 1
+const META_BYTES = 35
+
+const ALGORITHM_CODES: Readonly<Record<Algorithm, number>> = { token_bucket: 0, fixed_window: 1 }
+
+export const LIMIT_DOUBLES = 18
+
+/** Meta of a slot group. */
+export interface Meta {
+  readonly fence: number
+  readonly incarnation: number
+  readonly startUs: number
+  readonly policyVersion: number
+  readonly recovering: boolean
+  readonly serving: boolean
+}
+
+/** Null where there is none, or one of another layout. */
+export function decodeMeta(bytes: Buffer | null): Meta | null {
+  if (bytes === null || bytes.length !== META_BYTES || bytes[0] !== META_LAYOUT) return null
+  return {
+    fence: bytes.readDoubleLE(1),
+    incarnation: bytes.readDoubleLE(9),
+    startUs: bytes.readDoubleLE(17),
+    policyVersion: bytes.readDoubleLE(25),
+    recovering: bytes[33] === 1,
+    serving: bytes[34] === 1,
+  }
+}
+
+/** LIMIT_FORMAT: the numbers that a script needs of a limit. */
+export function limitDoubles(limit: RegionLimit): readonly number[] {
+  const { previous } = limit
+  return [
+    ALGORITHM_CODES[limit.algorithm],
+    limit.id,
+    limit.usageEpoch,
+    limit.version,
+    limit.capacity,
+    limit.windowMs * MICROS,
+    limit.burst,
+    limit.home,
+    limit.floor,
+    limit.changedAtUs,
+    limit.idle.tokens,
+    limit.idle.atUs,
+    usageWindowMs(limit.windowMs) * MICROS,
+    // No counter has a negative version.
+    previous?.version ?? -1,
+    previous?.capacity ?? 0,
+    (previous?.windowMs ?? 0) * MICROS,
+    previous?.burst ?? 0,
+    previous?.home ?? 0,
+  ]
+}
+
+/** Doubles as the bytes that struct.unpack('<d…') reads. */
+export function packDoubles(values: readonly number[]): Buffer {
+  const doubles = Float64Array.from(values)
+  return Buffer.from(doubles.buffer)
+}
+
+/** The doubles of struct.pack('<d…'). A copy, because a reply's bytes need not be aligned. */
+export function unpackDoubles(bytes: Buffer): Float64Array {
+  assert(bytes.length % 8 === 0, 'a packed reply is whole doubles')
+  const doubles = new Float64Array(bytes.length / 8)
+  Buffer.from(doubles.buffer).set(bytes)
+  return doubles
+}

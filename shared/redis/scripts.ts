@@ -1,0 +1,158 @@
+/**
+ * The Lua scripts: where their texts are, what their keys and arguments mean, and how their replies are read.
+ *
+ * No client may fall back to EVAL: only the sync daemon loads scripts, so that a Redis that restarted answers
+ * NOSCRIPT until its daemon has put the region's state right.
+ */
+import { existsSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Redis } from 'ioredis'
+import { AssertionError, assert } from '../core/assert.ts'
+
+/** Why a script changed nothing. */
+export type Refusal = 'stale' | 'not-served' | 'other-server' | 'bad-input' | 'fenced'
+
+const REFUSALS: ReadonlyMap<unknown, Refusal> = new Map<unknown, Refusal>([
+  [1, 'stale'],
+  [2, 'not-served'],
+  [3, 'other-server'],
+  [4, 'bad-input'],
+  [5, 'fenced'],
+])
+
+/**
+ * One Lua file. A key or argument whose name ends in `...` stands for any number of them.
+ *
+ * `loader`: enforcers' scripts are loaded with `serve`, under a replication id written into their text; the
+ * daemon's are loaded with `open` and carry it as an argument.
+ */
+export interface ScriptDefinition {
+  readonly keys: readonly string[]
+  readonly args: readonly string[]
+  readonly loader: 'open' | 'serve'
+  /** The files put in front. */
+  readonly includes: readonly string[]
+}
+
+const PRELUDE = ['_prelude']
+const COUNTERS = ['_prelude', '_counters']
+
+export const SCRIPTS = {
+  check: {
+    keys: ['meta', 'hot', 'usage', 'counters...'],
+    args: ['version', 'limits', 'checks'],
+    loader: 'serve',
+    includes: COUNTERS,
+  },
+  'give-back': {
+    keys: ['meta', 'usage', 'counters...'],
+    args: ['version', 'limits', 'returns'],
+    loader: 'serve',
+    includes: COUNTERS,
+  },
+  'claim-leadership': { keys: ['leader'], args: ['holder', 'ttlMs'], loader: 'open', includes: [] },
+  'release-leadership': { keys: ['leader'], args: ['holder'], loader: 'open', includes: [] },
+  'raise-fence': { keys: ['fence'], args: ['known'], loader: 'open', includes: [] },
+  'fence-group': { keys: ['meta'], args: ['fence'], loader: 'open', includes: PRELUDE },
+  'set-meta': {
+    keys: ['meta'],
+    args: [
+      'fence',
+      'replicationId',
+      'incarnation',
+      'levels',
+      'recovering',
+      'serving',
+      'policyVersion',
+    ],
+    loader: 'open',
+    includes: PRELUDE,
+  },
+  'write-region': {
+    keys: ['fence', 'hash'],
+    args: ['fence', 'replicationId', 'values...'],
+    loader: 'open',
+    includes: PRELUDE,
+  },
+  'write-policies': {
+    keys: ['fence', 'region', 'plane', 'policies'],
+    args: [
+      'fence',
+      'replicationId',
+      'regionFields',
+      'planeSet',
+      'planeRemoved',
+      'policiesSet',
+      'policiesRemoved',
+      'values...',
+    ],
+    loader: 'open',
+    includes: PRELUDE,
+  },
+  'write-shares': {
+    keys: ['meta', 'ledger', 'counters...'],
+    args: ['fence', 'replicationId', 'limits', 'writes', 'rows...'],
+    loader: 'open',
+    includes: COUNTERS,
+  },
+  collect: {
+    keys: ['meta', 'hot', 'usage', 'counters...'],
+    args: ['fence', 'replicationId', 'noticedMax', 'fields...'],
+    loader: 'open',
+    includes: COUNTERS,
+  },
+} as const satisfies Record<string, ScriptDefinition>
+
+export type ScriptName = keyof typeof SCRIPTS
+
+/** Text of each script, without what depends on the server that loads it. */
+export type ScriptTexts = Readonly<Record<ScriptName, string>>
+
+/** Reads every script from the package's `lua` folder. */
+export function readScripts(): ScriptTexts {
+  const folder = join(packageRoot(dirname(fileURLToPath(import.meta.url))), 'lua')
+  const read = (file: string): string => readFileSync(join(folder, `${file}.lua`), 'utf8')
+  const texts = Object.entries(SCRIPTS).map(([name, { includes }]) => [
+    name,
+    [...includes, name].map(read).join('\n'),
+  ])
+  return Object.fromEntries(texts) as ScriptTexts
+}
+
+/** The text that is loaded: a new one for each server and fence, so that an old SHA never finds a new script. */
+export function textFor(text: string, server: { replicationId: string; fence: number }): string {
+  assert(/^[0-9a-f]{40}$/.test(server.replicationId), 'a replication id is 40 hexadecimal digits')
+  const { replicationId, fence } = server
+  return `-- loaded under fence ${fence}\nlocal SERVER_ID = '${replicationId}'\n${text}`
+}
+
+/** Runs a loaded script; its reply's strings arrive as bytes. Rejects as ioredis does. */
+export function runScript(
+  redis: Redis,
+  sha: string,
+  keys: readonly string[],
+  args: readonly (string | number | Buffer)[],
+): Promise<unknown> {
+  return redis.callBuffer('EVALSHA', sha, keys.length, ...keys, ...args)
+}
+
+/** The refusal that a reply means, or null for a result. */
+export function refusalOf(reply: unknown): Refusal | null {
+  return REFUSALS.get(reply) ?? null
+}
+
+/** A reply of bytes; anything else is a bug. */
+export function bytesOf(reply: unknown): Buffer {
+  if (reply instanceof Buffer) return reply
+  throw new AssertionError('a script answered with something else than bytes')
+}
+
+/** From source and from dist alike. */
+function packageRoot(from: string): string {
+  const file = join(from, 'package.json')
+  if (existsSync(file) && readFileSync(file, 'utf8').includes('"name": "quotaplane"')) return from
+  const parent = dirname(from)
+  assert(parent !== from, 'the code runs inside the quotaplane package')
+  return packageRoot(parent)
+}
