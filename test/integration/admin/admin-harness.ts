@@ -25,6 +25,7 @@ export interface Answer {
 
 /** An admin on a database of its own, without a socket; `clock` is the wall clock that it reads. */
 export interface Admin {
+  readonly url: string
   readonly app: FastifyInstance
   readonly db: Db
   readonly live: LiveView
@@ -106,6 +107,7 @@ export async function startAdmin(
     }
   }
   return {
+    url,
     app,
     db,
     live,
