@@ -10,17 +10,16 @@ const IN_FLIGHT_MAX = 2_000
 /** Node's timers wake about once a millisecond; what fell due meanwhile is sent together. */
 const WAKE_EVERY_MS = 1
 
-export interface ShiftingLoad {
-  /** Offered checks a second per region, before and after the turn. */
-  readonly before: readonly number[]
-  readonly after: readonly number[]
-  readonly turnMs: number
+/** A load whose rates change at given instants. */
+export interface Load {
+  /** In order of time; the first begins at 0. `offered`: checks a second per region. */
+  readonly phases: readonly { readonly fromMs: number; readonly offered: readonly number[] }[]
   readonly endMs: number
 }
 
 /** Checks a second that each region is offered at an instant of the run. */
-export function offeredAt(load: ShiftingLoad, nowMs: number): readonly number[] {
-  return nowMs < load.turnMs ? load.before : load.after
+export function offeredAt(load: Load, nowMs: number): readonly number[] {
+  return load.phases.findLast(({ fromMs }) => fromMs <= nowMs)?.offered ?? []
 }
 
 /**
@@ -29,7 +28,7 @@ export function offeredAt(load: ShiftingLoad, nowMs: number): readonly number[] 
  * Evenly spaced per region. Resolves at `endMs` or when `signal` aborts.
  */
 export async function offerLoad(
-  load: ShiftingLoad,
+  load: Load,
   sender: CheckSender,
   options: {
     readonly originMs: number
@@ -39,7 +38,7 @@ export async function offerLoad(
   },
 ): Promise<void> {
   const { client, descriptors, signal } = options
-  const due = load.before.map(() => 0)
+  const due: number[] = []
   for (;;) {
     const nowMs = performance.now() - options.originMs
     if (nowMs >= load.endMs || signal.aborted) return
@@ -59,8 +58,9 @@ function sendDue(
   sender: CheckSender,
   send: () => void,
 ): number {
+  if (rate === 0) return nowMs // A region that was idle does not make up for it later.
   let dueMs = firstMs
-  while (rate > 0 && dueMs <= nowMs && sender.inFlight < IN_FLIGHT_MAX) {
+  while (dueMs <= nowMs && sender.inFlight < IN_FLIGHT_MAX) {
     send()
     dueMs += 1_000 / rate
   }

@@ -9,7 +9,7 @@ import { CheckSender } from './check-sender.ts'
 import { Collector } from './collector.ts'
 import { LiveCounts } from './live-counts.ts'
 import { LiveScreen } from './live-screen.ts'
-import { offeredAt, offerLoad, type ShiftingLoad } from './load.ts'
+import { type Load, offeredAt, offerLoad } from './load.ts'
 import { showEachSecond } from './show.ts'
 
 /** About 1,000 a second, offered 1.2 times that: enough to see, and fits two cores beside the plane itself. */
@@ -53,8 +53,13 @@ export interface ShiftResult {
   readonly failed: number
 }
 
+/** A load with one turn. */
+export interface TurningLoad extends Load {
+  readonly turnMs: number
+}
+
 /** The load that the demo offers in a run of `seconds`. */
-export function demoLoad(regions: number, seconds: number): ShiftingLoad {
+export function demoLoad(regions: number, seconds: number): TurningLoad {
   const share = (first: number): readonly number[] =>
     Array.from({ length: regions }, (_, region) => {
       if (regions === 1) return OFFERED_PER_SECOND
@@ -62,12 +67,12 @@ export function demoLoad(regions: number, seconds: number): ShiftingLoad {
       return (OFFERED_PER_SECOND * part) / 100
     })
   const endMs = seconds * 1_000
-  return {
-    before: share(FIRST_BEFORE),
-    after: share(FIRST_AFTER),
-    turnMs: Math.round(TURN_AT * endMs),
-    endMs,
-  }
+  const turnMs = Math.round(TURN_AT * endMs)
+  const phases = [
+    { fromMs: 0, offered: share(FIRST_BEFORE) },
+    { fromMs: turnMs, offered: share(FIRST_AFTER) },
+  ]
+  return { phases, turnMs, endMs }
 }
 
 /** Two lines on what is about to happen. */
@@ -124,7 +129,7 @@ export async function runShift(
   return { report: report(collector, load, regions.length), failed: collector.failed }
 }
 
-function report(collector: Collector, load: ShiftingLoad, regions: number): ShiftReport {
+function report(collector: Collector, load: TurningLoad, regions: number): ShiftReport {
   const { turnMs, endMs } = load
   const [bucket] = collector.overshoots()
   return {
@@ -177,7 +182,7 @@ function demoPolicy(regions: readonly string[]): PolicyDocument {
   }
 }
 
-function noteAt(load: ShiftingLoad, nowMs: number): string {
+function noteAt(load: TurningLoad, nowMs: number): string {
   const offered = offeredAt(load, nowMs).map((rate) =>
     Math.round((100 * rate) / OFFERED_PER_SECOND),
   )

@@ -15,7 +15,6 @@ export function examplePolicy(regions: readonly string[]): PolicyDocument {
         algorithm: 'token_bucket',
         capacity: 10_000,
         windowMs: 1_000,
-        burst: 10_000,
         split: exampleSplit(regions),
         floorPercent: 2,
       },

@@ -52,12 +52,14 @@ describe('the live screen', () => {
 describe('the demo', () => {
   it('offers 1,200 a second before and after the turn, whatever the number of regions', () => {
     for (const regions of [1, 2, 3, 5]) {
-      const { before, after } = demoLoad(regions, 40)
-      for (const offered of [before, after]) {
+      for (const { offered } of demoLoad(regions, 40).phases) {
         expect(offered.reduce((sum, rate) => sum + rate, 0)).toBeCloseTo(1_200)
       }
     }
-    expect(demoLoad(2, 40)).toMatchObject({ before: [720, 480], after: [120, 1_080] })
+    expect(demoLoad(2, 40).phases.map(({ offered }) => offered)).toEqual([
+      [720, 480],
+      [120, 1_080],
+    ])
   })
 
   it('ends with a sentence, and never hides an overshoot in it', () => {

@@ -1,0 +1,71 @@
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { quotaplane } from './support.ts'
+
+let folder = ''
+let env: Readonly<Record<string, string>> = {}
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'quota-e2e-'))
+  env = { TMPDIR: folder, XDG_RUNTIME_DIR: folder }
+})
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+describe('quotaplane demo', () => {
+  it('moves the split after the load, exceeds nothing, and leaves nothing', async () => {
+    const demo = await quotaplane(['demo', '--json', '--seconds', '16'], { env })
+    expect(demo.exitCode, demo.err).toBe(0)
+    const report = JSON.parse(demo.out.trim().split('\n').at(-1) ?? '')
+    expect(Object.keys(report)).toEqual([
+      'limit',
+      'admittedMaxPerSecond',
+      'overshoot',
+      'splitBefore',
+      'splitAfter',
+      'convergenceMs',
+      'utilisation',
+      'checks',
+      'checkP50Ms',
+      'checkP99Ms',
+    ])
+    expect(report.overshoot).toBe(0)
+    expect(report.admittedMaxPerSecond).toBeLessThanOrEqual(report.limit + 101)
+    expect(report.splitBefore[0]).toBeGreaterThan(55)
+    expect(report.splitAfter[1]).toBeGreaterThan(80)
+    expect(report.convergenceMs).toBeLessThan(2_000)
+    expect(report.utilisation).toBeGreaterThan(0.95)
+    expect(report.checks).toBeGreaterThan(15_000)
+    expect(await readdir(folder)).toEqual([])
+  })
+
+  it('replays the trace it ships, tells what each region did, and exceeds no limit', async () => {
+    const trace = 'services/cli/demo/sample-trace.csv'
+    const demo = await quotaplane(['demo', '--trace', trace, '--speed', '8000'], { env })
+    expect(demo.exitCode, demo.err).toBe(0)
+    expect(demo.out).toMatch(
+      /2180 recorded requests of \d+ clients .* in ap-south-1, eu-west-1, us-east-1/,
+    )
+    expect(demo.out).toMatch(/admitted beyond the limit "everyone" +0\n/)
+    expect(demo.out).toMatch(/admitted beyond the limit "per-client" +0\n/)
+    expect(demo.out).toMatch(/^eu-west-1 +\d+ +\d+ +\d+$/m)
+    expect(await readdir(folder)).toEqual([])
+  })
+
+  it('replays an access log, with regions given by a rule', async () => {
+    const log = join(folder, 'access.log')
+    const lines = Array.from({ length: 300 }, (_, i) => {
+      const second = String(i % 60).padStart(2, '0')
+      const minute = String(Math.floor(i / 60)).padStart(2, '0')
+      return `10.0.0.${i % 17} - - [10/Oct/2025:13:${minute}:${second} +0000] "GET / HTTP/1.1" 200 12 "-" "test"`
+    })
+    await writeFile(log, `${lines.join('\n')}\n`)
+    const args = ['demo', '--trace', log, '--region-from', 'hash', '--speed', '60', '--json']
+    const demo = await quotaplane(args, { env })
+    expect(demo.exitCode, demo.err).toBe(0)
+    const report = JSON.parse(demo.out)
+    expect(report).toMatchObject({ overshoot: 0, checks: 300, clients: 17, speed: 60 })
+    const offered = report.regions.map((region: { offered: number }) => region.offered)
+    expect(offered.reduce((a: number, b: number) => a + b, 0)).toBe(300)
+  })
+})

@@ -1,0 +1,159 @@
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { PlaneDescription } from '../../services/cli/plane/topology.ts'
+import { finish, firstLine, isAlive, quotaplane, REGIONS, spawnCli } from './support.ts'
+
+let folder = ''
+let env: Readonly<Record<string, string>> = {}
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'quota-e2e-'))
+  // Everything that the launcher leaves on disk would be seen here.
+  env = { TMPDIR: folder, XDG_RUNTIME_DIR: folder }
+})
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+const POLICY = `
+domain: api
+name: per-tenant
+match: [{ key: tenant }]
+limits:
+  - name: per-hour
+    algorithm: fixed_window
+    capacity: 3
+    windowMs: 3600000
+    split: { us-east-1: 34, eu-west-1: 66 }
+`
+
+function pidsOf(plane: PlaneDescription): number[] {
+  return [
+    plane.pid,
+    plane.admin.pid,
+    plane.postgres.pid ?? 0,
+    ...plane.regions.flatMap(({ enforcers, redis, nats, sync }) => [
+      ...enforcers.map(({ pid }) => pid),
+      redis.pid,
+      nats.pid,
+      sync.pid,
+    ]),
+  ]
+}
+
+/** Processes that still run, and files that are still there. */
+async function leftOver(pids: readonly number[]): Promise<{ pids: number[]; files: string[] }> {
+  return { pids: pids.filter(isAlive), files: await readdir(folder) }
+}
+
+const NOTHING = { pids: [], files: [] }
+
+describe('quotaplane up', () => {
+  it('brings up a plane that other programs can drive, and leaves nothing', async () => {
+    const launcher = spawnCli(['up', '--json'], env)
+    const plane: PlaneDescription = JSON.parse(await firstLine(launcher))
+    const pids = pidsOf(plane)
+    try {
+      expect(plane.regions.map(({ region }) => region)).toEqual(REGIONS)
+      expect(plane.pid).toBe(launcher.pid)
+      expect(pids.filter((pid) => !isAlive(pid))).toEqual([])
+      await usesThePlane()
+    } finally {
+      launcher.kill('SIGINT')
+    }
+    const { exitCode, err } = await finish(launcher)
+    expect(exitCode, err).toBe(0)
+    expect(await leftOver(pids)).toEqual(NOTHING)
+  })
+
+  it('leaves nothing when it is killed', async () => {
+    const launcher = spawnCli(['up', '--json', '--regions', 'us-east-1'], env)
+    const plane: PlaneDescription = JSON.parse(await firstLine(launcher))
+    launcher.kill('SIGKILL')
+    await expect.poll(() => leftOver(pidsOf(plane)), { timeout: 15_000 }).toEqual(NOTHING)
+  })
+
+  it('leaves nothing when a part does not start, and says which part and why', async () => {
+    const bin = await mkdtemp(join(tmpdir(), 'quota-e2e-bin-'))
+    const broken = '#!/bin/sh\necho out of luck\nexit 3\n'
+    await writeFile(join(bin, 'nats-server'), broken, { mode: 0o755 })
+    const path = { PATH: `${bin}:${process.env['PATH']}` }
+    const { exitCode, err } = await quotaplane(['up'], { env: { ...env, ...path } })
+    await rm(bin, { recursive: true })
+    expect(exitCode).toBe(1)
+    expect(err).toMatch(/nats of \S+ ended with exit code 3; the end of its log:\n {2}out of luck/)
+    expect(await leftOver([])).toEqual(NOTHING)
+  })
+
+  it('leaves nothing when Ctrl-C comes before it is up', async () => {
+    const launcher = spawnCli(['up'], env)
+    const started = new Promise((resolve) => launcher.stderr?.once('data', resolve))
+    await started
+    launcher.kill('SIGINT')
+    const { exitCode } = await finish(launcher)
+    expect(exitCode).not.toBe(0)
+    expect(await leftOver([])).toEqual(NOTHING)
+  })
+})
+
+/** What an operator does first, with no flag but what to do. */
+async function usesThePlane(): Promise<void> {
+  for (const region of REGIONS) {
+    const check = await quotaplane(
+      ['check', '--domain', 'api', '--region', region, 'tenant=acme', '--json'],
+      { env },
+    )
+    expect(check.exitCode, check.err).toBe(0)
+    const answer = JSON.parse(check.out)
+    expect(answer).toMatchObject({ allowed: true, region, degraded: false })
+    expect(answer.decisions[0]).toMatchObject({ policy: 'api/per-tenant', limit: 10_000 })
+  }
+  await changesTheLimit()
+  const list = await quotaplane(['policy', 'list', '--json'], { env })
+  expect(JSON.parse(list.out).policies).toHaveLength(1)
+  const regions = await quotaplane(['region', 'list', '--json'], { env })
+  const states = JSON.parse(regions.out).regions.map(
+    (region: { id: string; health: { isReporting: boolean } }) => [
+      region.id,
+      region.health.isReporting,
+    ],
+  )
+  expect(states.sort()).toEqual([...REGIONS].map((region) => [region, true]).sort())
+  for (const command of ['shares', 'usage']) {
+    const view = await quotaplane([command, '--json'], { env })
+    expect(JSON.parse(view.out).limits, view.err).toHaveLength(1)
+    expect((await quotaplane([command], { env })).out).toContain('api/per-tenant')
+  }
+}
+
+/** A change by the CLI is enforced in both regions within two seconds. */
+async function changesTheLimit(): Promise<void> {
+  const apply = ['policy', 'apply', '-f', '-']
+  const applied = await quotaplane([...apply, '--json'], { env, input: POLICY })
+  const appliedAtMs = performance.now()
+  expect(applied.exitCode, applied.err).toBe(0)
+  expect(JSON.parse(applied.out).applied[0]).toMatchObject({ result: 'updated' })
+  for (const region of REGIONS) {
+    const check = [
+      'check',
+      '--domain',
+      'api',
+      '--region',
+      region,
+      '--cost',
+      '0',
+      'tenant=b',
+      '--json',
+    ]
+    const read = async (): Promise<unknown> => JSON.parse((await quotaplane(check, { env })).out)
+    await expect
+      .poll(read, { timeout: 2_000 - (performance.now() - appliedAtMs), interval: 20 })
+      .toMatchObject({ decisions: [{ limit: 3 }] })
+  }
+  const again = await quotaplane(apply, { env, input: POLICY })
+  expect(again.out).toMatch(/^api\/per-tenant unchanged/)
+  const dear = ['check', '--domain', 'api', '--cost', '4', 'tenant=b']
+  expect((await quotaplane(dear, { env })).exitCode).toBe(3)
+  const got = await quotaplane(['policy', 'get', 'api/per-tenant'], { env })
+  const back = await quotaplane(apply, { env, input: got.out })
+  expect(back.out).toMatch(/^api\/per-tenant unchanged/)
+}

@@ -1,0 +1,192 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { AdminClient } from '../../services/cli/admin-client.ts'
+import { whenEnforced } from '../../services/cli/demo/active.ts'
+import { CheckSender } from '../../services/cli/demo/check-sender.ts'
+import { Collector } from '../../services/cli/demo/collector.ts'
+import { type Load, offerLoad } from '../../services/cli/demo/load.ts'
+import { startPlane } from '../../services/cli/plane/plane.ts'
+import type { Plane } from '../../services/cli/plane/topology.ts'
+import { applyPolicy } from '../../services/cli/policy-client.ts'
+import type { PolicyDocument } from '../../shared/protocol/policy.ts'
+import { PACKAGE_ROOT } from '../../shared/runtime/assets.ts'
+
+export const CLI = join(PACKAGE_ROOT, 'dist/services/cli/main.js')
+
+export const REGIONS = ['us-east-1', 'eu-west-1'] as const
+
+export interface Finished {
+  readonly exitCode: number | null
+  readonly out: string
+  readonly err: string
+}
+
+/** Runs `quotaplane` to its end. */
+export async function quotaplane(
+  args: readonly string[],
+  options: { readonly env?: Readonly<Record<string, string>>; readonly input?: string } = {},
+): Promise<Finished> {
+  return await finish(spawnCli(args, options.env), options.input)
+}
+
+export function spawnCli(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): ChildProcess {
+  return spawn(process.execPath, [CLI, ...args], {
+    cwd: PACKAGE_ROOT,
+    env: { ...process.env, ...env },
+  })
+}
+
+/** Waits for the end of a process and keeps what it wrote. */
+export async function finish(child: ChildProcess, input = ''): Promise<Finished> {
+  let out = ''
+  let err = ''
+  child.stdout?.on('data', (chunk: Buffer) => {
+    out += chunk.toString()
+  })
+  child.stderr?.on('data', (chunk: Buffer) => {
+    err += chunk.toString()
+  })
+  child.stdin?.end(input)
+  await once(child, 'close')
+  return { exitCode: child.exitCode, out, err }
+}
+
+/** The first line that the process writes to its standard output. */
+export async function firstLine(child: ChildProcess): Promise<string> {
+  let err = ''
+  child.stderr?.on('data', (chunk: Buffer) => {
+    err += chunk.toString()
+  })
+  if (child.stdout === null) throw new Error('the process has no standard output')
+  for await (const line of createInterface({ input: child.stdout })) return line
+  throw new Error(`it ended without a line\n${err}`)
+}
+
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** A plane inside the test, on ports that nobody else uses. */
+export async function localPlane(
+  options: { readonly regions?: readonly string[]; readonly linkDelayMs?: number } = {},
+): Promise<Plane> {
+  return await startPlane({
+    regions: options.regions ?? REGIONS,
+    linkDelayMs: options.linkDelayMs ?? 0,
+    databaseUrl: null,
+    ports: 'free',
+    env: process.env,
+    say: () => {},
+    signal: new AbortController().signal,
+  })
+}
+
+export const CAPACITY = 600
+export const BURST = 60
+
+/** A limit of its own for one scenario, so that scenarios share a plane and nothing else. */
+export function scenarioPolicy(name: string): PolicyDocument {
+  return {
+    domain: 'e2e',
+    name,
+    description: '',
+    match: [{ key: 'scenario', value: name }],
+    onStoreFailure: 'deny',
+    mode: 'strict',
+    limits: [
+      {
+        name: 'per-second',
+        algorithm: 'token_bucket',
+        capacity: CAPACITY,
+        windowMs: 1_000,
+        burst: BURST,
+        split: { [REGIONS[0]]: 60, [REGIONS[1]]: 40 },
+        floorPercent: 2,
+      },
+    ],
+  }
+}
+
+/** A load at a little more than the limit, in the given parts per region. */
+export function offered(first: number, second: number): readonly number[] {
+  const total = 1.2 * CAPACITY
+  return [(total * first) / 100, (total * second) / 100]
+}
+
+/**
+ * Drives one scenario: its own policy, a load, and what happens to the plane meanwhile.
+ *
+ * `events` run at their times of the run, one after the other.
+ */
+export async function drive(
+  plane: Plane,
+  name: string,
+  load: Load,
+  events: readonly { readonly atMs: number; readonly run: () => Promise<void> | void }[] = [],
+): Promise<Collector> {
+  const signal = new AbortController().signal
+  const urls = plane.regions.map(({ enforcers }) => enforcers[0]?.url ?? '')
+  const descriptors = [{ entries: [{ key: 'scenario', value: name }] }]
+  await applyPolicy(new AdminClient({ ...plane.admin, signal }), scenarioPolicy(name))
+  await whenEnforced(urls, { domain: 'e2e', descriptors, decisions: 1 }, signal)
+  const originMs = performance.now()
+  const rule = {
+    algorithm: 'token_bucket',
+    capacity: CAPACITY,
+    windowMs: 1_000,
+    burst: BURST,
+  } as const
+  const collector = new Collector(
+    [{ name, rule, counterOf: () => '' }],
+    performance.timeOrigin + originMs,
+  )
+  const sender = new CheckSender({
+    domain: 'e2e',
+    urls,
+    originMs,
+    onRecord: (record) => collector.add(record),
+  })
+  const happening = runEvents(events, originMs)
+  await offerLoad(load, sender, { originMs, client: name, descriptors, signal })
+  await sender.close()
+  await happening
+  return collector
+}
+
+async function runEvents(
+  events: readonly { readonly atMs: number; readonly run: () => Promise<void> | void }[],
+  originMs: number,
+): Promise<void> {
+  for (const { atMs, run } of events) {
+    const waitMs = originMs + atMs - performance.now()
+    await new Promise((resolve) => setTimeout(resolve, Math.max(0, waitMs)))
+    await run()
+  }
+}
+
+/** Admissions a second in one region over a span of the run. */
+export function admittedPerSecond(
+  collector: Collector,
+  region: number,
+  fromMs: number,
+  toMs: number,
+): number {
+  const inSpan = collector.answered.filter(
+    (check) =>
+      check.outcome === 'admitted' &&
+      check.region === region &&
+      check.sentMs >= fromMs &&
+      check.sentMs < toMs,
+  )
+  return (1_000 * inSpan.length) / (toMs - fromMs)
+}
