@@ -112,6 +112,8 @@ async function beginHeld(
 ): Promise<Beginning> {
   const { incarnation, pairs, keys } = memory.ledger
   await store.begin({ incarnation, levels: 'empty', recovering: memory.isRecovering })
+  const { usage } = await store.collect()
+  memory.usage.carry(memory.ledger, usage)
   const rows = [...keys.values()].map((key) => key.row)
   return {
     continuity: 'held',
@@ -133,6 +135,7 @@ async function beginAnew(
   if (!isFirst) await keepLease(deps, store, ledSinceMs + LEASE_STORE_MS)
   await store.begin({ incarnation, levels: isFirst ? 'full' : 'empty', recovering: !isFirst })
   incarnations.used()
+  memory.usage.carryNothing()
   memory.plane = EMPTY_PLANE
   memory.isRecovering = !isFirst
   memory.freshSinceMs = clock.monotonicMs()

@@ -114,7 +114,7 @@ function showLimits(metrics: SyncMetrics, memory: RegionMemory, nowMs: number): 
     for (const limit of policy.limits) {
       const label = { limit: `${policy.domain}/${policy.name}/${limit.name}` }
       const window = Math.floor(storeMs / usageWindowMs(limit.windowMs))
-      const { own, foreign } = usageOf(memory.usage, {
+      const { own, foreign } = usageOf(memory.usage.table, {
         limitId: limit.id,
         usageEpoch: limit.usageEpoch,
         window,

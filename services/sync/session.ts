@@ -124,7 +124,7 @@ export class Session {
     }
     this.#requireLease()
     const nowMs = clock.monotonicMs()
-    const usage = memory.takeUsage(nowMs)
+    const usage = memory.usage.take(memory.ledger, nowMs)
     const { state, record } = buildRecord(memory.ledger, usage, nowMs)
     memory.ledger = state
     memory.ownRecord = record
@@ -144,7 +144,7 @@ export class Session {
     await this.handle({ kind: 'tick' })
     await this.send()
     const { memory, clock, metrics } = this.#deps
-    memory.forgetOldUsage(clock.monotonicMs())
+    memory.usage.forgetOld(memory.ledger, clock.monotonicMs())
     showLedger(metrics, memory, clock.monotonicMs())
   }
 
@@ -153,7 +153,7 @@ export class Session {
     const { usage, ...reading } = await this.#store.collect()
     this.#watchStoreClock(reading.storeOffsetMs)
     await this.handle({ kind: 'measured', ...reading })
-    memory.countOwn(usage, clock.monotonicMs())
+    memory.usage.countOwn(memory.ledger, usage, clock.monotonicMs())
     const intervalMs = isAnyoneHungry(memory.ledger, clock.monotonicMs())
       ? HUNGRY_MEASURE_INTERVAL_MS
       : MEASURE_INTERVAL_MS
@@ -185,7 +185,7 @@ export class Session {
         `${record.from} knows a later incarnation of this region`,
       )
     }
-    memory.countForeign(record, clock.monotonicMs())
+    memory.usage.countForeign(memory.ledger, record, clock.monotonicMs())
     await this.handle({ kind: 'record', record })
   }
 

@@ -1,0 +1,80 @@
+import { randomUUID } from 'node:crypto'
+import { NatsLink } from '../../shared/nats/client.ts'
+import { NatsPolicyClient } from '../../shared/nats/policy-client.ts'
+import { NatsRecordBus } from '../../shared/nats/record-bus.ts'
+import { connectRegionStore } from '../../shared/redis/region-store.ts'
+import { systemClock } from '../../shared/runtime/clock.ts'
+import { readEnv } from '../../shared/runtime/env.ts'
+import { createLifecycle, runService } from '../../shared/runtime/lifecycle.ts'
+import { createLogger } from '../../shared/runtime/logger.ts'
+import { createRegistry } from '../../shared/runtime/metrics.ts'
+import { createSyncApp } from './app.ts'
+import { assembleSync } from './assemble.ts'
+import { syncEnv } from './config.ts'
+import { createSyncMetrics } from './metrics.ts'
+import { createBusObserver } from './observe-bus.ts'
+import { within } from './within.ts'
+
+const config = readEnv(syncEnv, process.env)
+const region = config.REGION
+const log = createLogger({ service: 'sync', region, level: config.LOG_LEVEL })
+const life = createLifecycle({ log, deadlineMs: config.SHUTDOWN_DEADLINE_MS })
+
+/** What one closer may take of the deadline: four run one after the other, and Redis and NATS may both hang. */
+const closerMs = config.SHUTDOWN_DEADLINE_MS / 5
+
+await runService(life, log, async () => {
+  const link = await life.acquire(
+    'nats',
+    () => new NatsLink({ url: config.NATS_URL, name: `sync-${region}`, log }),
+    (open) => within(closerMs, open.close()),
+  )
+  const registry = createRegistry({ region }, true)
+  const metrics = createSyncMetrics(registry, () => link.isConnected())
+  const service = await life.acquire(
+    'policies',
+    () =>
+      assembleSync({
+        region,
+        holder: `${region}.${randomUUID()}`,
+        bus: new NatsRecordBus(link, { region, ...createBusObserver(metrics, log) }),
+        policyClient: new NatsPolicyClient(link, (err) => log.warn({ err }, 'policy hint refused')),
+        connect: () =>
+          connectRegionStore({ url: config.REDIS_URL, region, clock: systemClock, log }),
+        clock: systemClock,
+        log,
+        metrics,
+        onBug: stopOnBug,
+      }),
+    ({ policyLoop }) => within(closerMs, policyLoop.stop()),
+  )
+  link.onReconnect(() => service.feed.wantPull())
+  await life.acquire(
+    'daemon',
+    () => service.daemon,
+    (daemon) => daemon.stop(closerMs),
+  )
+  const app = await life.acquire(
+    'listener',
+    () =>
+      createSyncApp({
+        service,
+        isBusConnected: () => link.isConnected(),
+        isRunning: () => life.isRunning(),
+        registry,
+        log,
+      }),
+    (open) => within(closerMs, open.close()),
+  )
+  link.start()
+  service.daemon.start()
+  const url = await app.listen({ host: config.SYNC_HOST, port: config.SYNC_PORT })
+  log.info({ url }, 'listening')
+})
+
+/** An uncaught exception shuts the service down, with exit code 1. */
+function stopOnBug(err: Error): void {
+  queueMicrotask(() => {
+    throw err
+  })
+}
