@@ -21,9 +21,10 @@ local TOTALS_KEEP_S = 604800
 local TOTALS_RENEW_S = 3600
 
 local function read_tail(C, text, meta)
-  local admitted, denied, returned, incarnation, home, borrowed, exp_us, pinned =
+  local admitted, denied, returned, boot, home, borrowed, exp_us, pinned =
     unpack_from(TAIL_FORMAT, text, COUNTER_SIZE + 1)
-  if incarnation ~= meta.incarnation then return end
+  -- A share of an earlier boot was not written again, so it holds no more.
+  if boot ~= meta.boot then return end
   C.tracked, C.pinned = true, pinned == 1
   C.admitted, C.denied, C.returned = admitted, denied, returned
   C.home, C.borrowed, C.exp_us = home, borrowed, exp_us
@@ -106,7 +107,7 @@ local function write_counter(key, C, meta, now)
   local a, b, c = state_of(C)
   local text = pack(COUNTER_FORMAT, L.algorithm, L.version, a, b, c, floor(now / 1000000))
   if C.tracked then
-    text = text .. pack(TAIL_FORMAT, C.admitted, C.denied, C.returned, meta.incarnation, C.home, C.borrowed, C.exp_us,
+    text = text .. pack(TAIL_FORMAT, C.admitted, C.denied, C.returned, meta.boot, C.home, C.borrowed, C.exp_us,
       C.pinned and 1 or 0)
   end
   if C.pinned then

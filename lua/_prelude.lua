@@ -18,10 +18,10 @@ local TOKENS_MAX = 9007199254740991
 
 -- Meta of a slot group. The layout number lets scripts of another version refuse to read what they do not know.
 local META_LAYOUT = 1
-local META_FORMAT = '<BddddBB' -- layout, fence, incarnation, startUs, policyVersion, recovering, serving
+local META_FORMAT = '<BdddddBB' -- layout, fence, boot, incarnation, startUs, policyVersion, recovering, serving
 local COUNTER_FORMAT = '<BddddI4' -- algorithm, version, a, b, c, second in which the expiry was set
 local COUNTER_SIZE = 37
-local TAIL_FORMAT = '<ddddI4I4dB' -- admitted, denied, returned, incarnation, home, borrowed, expUs, pinned
+local TAIL_FORMAT = '<ddddI4I4dB' -- admitted, denied, returned, boot, home, borrowed, expUs, pinned
 -- The parts that a check changes; they follow one another from STATE_OFFSET on.
 local STATE_OFFSET = '9'
 local STATE_FORMAT = '<ddd'
@@ -46,22 +46,22 @@ end
 --- The meta of a slot group as a table, or nil where it is absent or of another layout.
 local function read_meta(text)
   if not text or string.byte(text) ~= META_LAYOUT then return nil end
-  local _, fence, incarnation, start_us, version, recovering, serving = unpack_from(META_FORMAT, text)
+  local _, fence, boot, incarnation, start_us, version, recovering, serving = unpack_from(META_FORMAT, text)
   return {
-    fence = fence, incarnation = incarnation, start_us = start_us, version = version,
+    fence = fence, boot = boot, incarnation = incarnation, start_us = start_us, version = version,
     recovering = recovering == 1, serving = serving == 1,
   }
 end
 
 local function new_meta()
-  return { fence = 0, incarnation = 0, start_us = 0, version = 0, recovering = false, serving = false }
+  return { fence = 0, boot = 0, incarnation = 0, start_us = 0, version = 0, recovering = false, serving = false }
 end
 
 -- Stores a meta with the fields of `changes` in place of its own; nil fields stay.
 local function write_meta(key, meta, changes)
   for field, value in pairs(changes) do meta[field] = value end
-  redis.call('SET', key, pack(META_FORMAT, META_LAYOUT, meta.fence, meta.incarnation, meta.start_us, meta.version,
-    meta.recovering and 1 or 0, meta.serving and 1 or 0))
+  redis.call('SET', key, pack(META_FORMAT, META_LAYOUT, meta.fence, meta.boot, meta.incarnation, meta.start_us,
+    meta.version, meta.recovering and 1 or 0, meta.serving and 1 or 0))
 end
 
 -- Whether this server still has the replication id under which it was opened. A server that was demoted,

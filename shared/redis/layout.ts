@@ -7,7 +7,7 @@ const MICROS = 1_000
 
 /** Written in meta; scripts refuse a meta of another layout. */
 export const META_LAYOUT = 1
-const META_BYTES = 35
+const META_BYTES = 43
 
 const ALGORITHM_CODES: Readonly<Record<Algorithm, number>> = { token_bucket: 0, fixed_window: 1 }
 
@@ -16,6 +16,8 @@ export const LIMIT_DOUBLES = 18
 /** Meta of a slot group. */
 export interface Meta {
   readonly fence: number
+  /** Number of the boot; a counter's own share holds only in the boot in which it was written. */
+  readonly boot: number
   readonly incarnation: number
   readonly startUs: number
   readonly policyVersion: number
@@ -28,11 +30,12 @@ export function decodeMeta(bytes: Buffer | null): Meta | null {
   if (bytes === null || bytes.length !== META_BYTES || bytes[0] !== META_LAYOUT) return null
   return {
     fence: bytes.readDoubleLE(1),
-    incarnation: bytes.readDoubleLE(9),
-    startUs: bytes.readDoubleLE(17),
-    policyVersion: bytes.readDoubleLE(25),
-    recovering: bytes[33] === 1,
-    serving: bytes[34] === 1,
+    boot: bytes.readDoubleLE(9),
+    incarnation: bytes.readDoubleLE(17),
+    startUs: bytes.readDoubleLE(25),
+    policyVersion: bytes.readDoubleLE(33),
+    recovering: bytes[41] === 1,
+    serving: bytes[42] === 1,
   }
 }
 

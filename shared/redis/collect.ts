@@ -1,0 +1,159 @@
+import type { CounterId } from '../core/descriptor.ts'
+import type { Sample, UsageRow } from '../core/ledger/types.ts'
+import type { RegionLimit } from '../core/policy.ts'
+import { usageWindowMs } from '../core/usage-window.ts'
+import { counterKey, groupKeys } from './keys.ts'
+import { unpackDoubles } from './layout.ts'
+import type { RegionLink } from './region-link.ts'
+import { bytesOf } from './scripts.ts'
+import { type MonotonicClock, offsetAt } from './store-clock.ts'
+
+/** Most counters and most totals of one script call: each stalls the checks for well under a millisecond. */
+const COUNTERS_MAX = 256
+const FIELDS_MAX = 512
+
+/** Most counters taken out of one hot set at a time; the others wait for the next reading. */
+const NOTICED_MAX = 64
+
+/** As in `lua/_counters.lua`. */
+const RING_WINDOWS = 64
+
+/** Most windows read of one limit, after a pause; older ones are missing from the peers' views of usage only. */
+const WINDOWS_READ_MAX = 16
+
+const FIGURES_PER_COUNTER = 4
+
+/** One window of one limit, as a field of the usage totals. */
+interface WindowField {
+  readonly limitId: number
+  readonly usageEpoch: number
+  readonly window: number
+  readonly field: string
+}
+
+export interface GroupReading {
+  /** Redis TIME minus the clock, ms; never more than the true difference. */
+  readonly offsetMs: number
+  readonly samples: Sample[]
+  readonly missing: CounterId[]
+  readonly noticed: CounterId[]
+}
+
+/** The windows that may have changed in a stretch of time, given in us of Redis TIME. */
+export function windowsBetween(
+  limits: Iterable<RegionLimit>,
+  stretch: { readonly fromUs: number; readonly toUs: number },
+): readonly WindowField[] {
+  const fields: WindowField[] = []
+  for (const { id, usageEpoch, windowMs } of limits) {
+    const windowUs = usageWindowMs(windowMs) * 1_000
+    const last = Math.floor(stretch.toUs / windowUs)
+    const first = Math.max(Math.floor(stretch.fromUs / windowUs), last - WINDOWS_READ_MAX + 1)
+    for (let window = first; window <= last; window++) {
+      const field = `${id}.${usageEpoch}:${window % RING_WINDOWS}`
+      fields.push({ limitId: id, usageEpoch, window, field })
+    }
+  }
+  return fields
+}
+
+/** Reads one slot group in bounded calls and adds its usage to `usage`. */
+export async function collectGroup(
+  link: RegionLink,
+  request: {
+    readonly group: number
+    readonly tracked: readonly CounterId[]
+    readonly windows: readonly WindowField[]
+    readonly usage: UsageSums
+    readonly clock: MonotonicClock
+  },
+): Promise<GroupReading> {
+  const { group, tracked, windows, usage, clock } = request
+  const calls = Math.max(
+    1,
+    Math.ceil(tracked.length / COUNTERS_MAX),
+    Math.ceil(windows.length / FIELDS_MAX),
+  )
+  const { meta, hot, usage: usageKey } = groupKeys(group)
+  const reading = {
+    offsetMs: Number.NEGATIVE_INFINITY,
+    samples: [],
+    missing: [],
+    noticed: [] as CounterId[],
+  }
+  for (let call = 0; call < calls; call++) {
+    const ids = tracked.slice(call * COUNTERS_MAX, (call + 1) * COUNTERS_MAX)
+    const part = windows.slice(call * FIELDS_MAX, (call + 1) * FIELDS_MAX)
+    const keys = [meta, hot, usageKey, ...ids.map(counterKey)]
+    const args = [call === 0 ? NOTICED_MAX : 0, ...part.map(({ field }) => field)]
+    const reply = parseReply(await link.runFenced('collect', keys, args))
+    reading.offsetMs = Math.max(reading.offsetMs, offsetAt(reply.figures[0] ?? 0, clock))
+    reading.noticed.push(...reply.noticed)
+    addSamples(reading, ids, reply.figures)
+    for (const [index, text] of reply.totals.entries()) {
+      const window = part[index]
+      if (text !== null && window !== undefined) usage.add(window, text)
+    }
+  }
+  return reading
+}
+
+/** Sums usage over slot groups. */
+export class UsageSums {
+  readonly #rows = new Map<string, UsageRow>()
+
+  add({ limitId, usageEpoch, window }: WindowField, text: Buffer): void {
+    const [mark, admitted = 0, denied = 0, returned = 0] = unpackDoubles(text)
+    // The ring's place holds another window.
+    if (mark !== window) return
+    const key = `${limitId}.${usageEpoch}.${window}`
+    const sum = this.#rows.get(key)
+    this.#rows.set(key, {
+      limitId,
+      usageEpoch,
+      window,
+      admitted: saturate(admitted + (sum?.admitted ?? 0)),
+      denied: saturate(denied + (sum?.denied ?? 0)),
+      returned: saturate(returned + (sum?.returned ?? 0)),
+    })
+  }
+
+  rows(): readonly UsageRow[] {
+    return [...this.#rows.values()]
+  }
+}
+
+function saturate(tokens: number): number {
+  return Math.min(tokens, Number.MAX_SAFE_INTEGER)
+}
+
+interface CollectReply {
+  readonly figures: Float64Array
+  readonly noticed: readonly CounterId[]
+  readonly totals: readonly (Buffer | null)[]
+}
+
+function parseReply(reply: unknown): CollectReply {
+  const [figures, noticed, totals] = reply as [Buffer, Buffer[], (Buffer | null)[]]
+  return {
+    figures: unpackDoubles(bytesOf(figures)),
+    noticed: noticed.map((id) => id.toString()),
+    totals,
+  }
+}
+
+function addSamples(
+  reading: { readonly samples: Sample[]; readonly missing: CounterId[] },
+  ids: readonly CounterId[],
+  figures: Float64Array,
+): void {
+  for (const [index, id] of ids.entries()) {
+    const at = 1 + index * FIGURES_PER_COUNTER
+    if (figures[at] !== 1) {
+      reading.missing.push(id)
+      continue
+    }
+    const [admitted = 0, denied = 0, returned = 0] = figures.slice(at + 1, at + FIGURES_PER_COUNTER)
+    reading.samples.push({ id, admitted, denied, returned })
+  }
+}

@@ -1,0 +1,53 @@
+import type { Redis } from 'ioredis'
+import type { RegionPolicy } from '../core/policy.ts'
+import type { PolicyReader } from '../core/ports.ts'
+import { QuotaError } from '../errors.ts'
+import { REGION_KEYS, type RegionField } from './keys.ts'
+import { parseAll } from './region-state.ts'
+
+/** Longest wait for a reading. Enforcers go on with the policies that they have, so this may take its time. */
+const READ_DEADLINE_MS = 1_000
+
+const FIELDS: readonly RegionField[] = ['version', 'incarnation']
+
+export function createPolicyReader({ redis }: { readonly redis: Redis }): PolicyReader {
+  return {
+    readVersion: () =>
+      within('read the policy version', async () =>
+        Number((await redis.hget(REGION_KEYS.region, 'version')) ?? 0),
+      ),
+
+    readAll: () =>
+      within('read the policies', async () => {
+        // One transaction: a version must never be read with the policies of another.
+        const replies = await redis
+          .multi()
+          .hmget(REGION_KEYS.region, ...FIELDS)
+          .hvals(REGION_KEYS.policies)
+          .exec()
+        const [fields, texts] = (replies ?? []).map(([err, reply]) => {
+          if (err !== null) throw err
+          return reply as (string | null)[]
+        })
+        return {
+          version: Number(fields?.[0] ?? 0),
+          incarnation: Number(fields?.[1] ?? 0),
+          policies: parseAll<RegionPolicy>((texts ?? []).filter((text) => text !== null)),
+        }
+      }),
+  }
+}
+
+async function within<T>(what: string, call: () => Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error('no reply in time')), READ_DEADLINE_MS)
+  })
+  try {
+    return await Promise.race([call(), late])
+  } catch (cause) {
+    throw new QuotaError('QUOTA_STORE_UNAVAILABLE', `could not ${what}`, { cause })
+  } finally {
+    clearTimeout(timer)
+  }
+}

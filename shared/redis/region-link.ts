@@ -1,0 +1,122 @@
+/**
+ * The sync daemon's one connection: runs its scripts under its fence, and knows when it is in doubt.
+ *
+ * After any call that failed it cannot be known what was written, so nothing more is run under that fence: a late
+ * write would otherwise undo a later one. Only `open`, with a new fence, clears doubt; a later success never does.
+ */
+import type { Redis } from 'ioredis'
+import { assert } from '../core/assert.ts'
+import { isQuotaError, QuotaError } from '../errors.ts'
+import { refusalOf, runScript, SCRIPTS, type ScriptName, type ScriptTexts } from './scripts.ts'
+
+/** Longest wait for one reply. Past it the connection is given up: the reply, if it comes, must reach nobody. */
+export const REGION_DEADLINE_MS = 2_000
+
+type Arg = string | number | Buffer
+
+/** What an opened link writes under. */
+export interface Opened {
+  readonly fence: number
+  readonly replicationId: string
+}
+
+export class RegionLink {
+  readonly redis: Redis
+  readonly #texts: ScriptTexts
+  readonly #shas: ReadonlyMap<ScriptName, string>
+  #opened: Opened | null = null
+
+  private constructor(redis: Redis, texts: ScriptTexts, shas: ReadonlyMap<ScriptName, string>) {
+    this.redis = redis
+    this.#texts = texts
+    this.#shas = shas
+  }
+
+  /** Loads the daemon's scripts over a connection that was just made. */
+  static async over(redis: Redis, texts: ScriptTexts): Promise<RegionLink> {
+    const names = (Object.keys(SCRIPTS) as ScriptName[]).filter(
+      (name) => SCRIPTS[name].loader === 'open',
+    )
+    const shas = await Promise.all(names.map((name) => loadScript(redis, texts[name])))
+    return new RegionLink(
+      redis,
+      texts,
+      new Map(names.map((name, index) => [name, shas[index] ?? ''])),
+    )
+  }
+
+  textOf(name: ScriptName): string {
+    return this.#texts[name]
+  }
+
+  /** Fence and replication id; rejects before `open` and in doubt. */
+  get opened(): Opened {
+    if (this.#opened !== null) return this.#opened
+    throw new QuotaError('QUOTA_FENCED', 'the region store must be opened before it is used')
+  }
+
+  markOpened(opened: Opened): void {
+    this.#opened = opened
+  }
+
+  markClosed(): void {
+    this.#opened = null
+  }
+
+  /** Runs a script that needs no fence. */
+  run(name: ScriptName, keys: readonly string[], args: readonly Arg[]): Promise<unknown> {
+    const sha = this.#shas.get(name)
+    assert(sha !== undefined, `${name} is a script of the daemon`)
+    return this.within(`run ${name}`, () => runScript(this.redis, sha, keys, args))
+  }
+
+  /** Runs a script under the fence, which is its first two arguments; a refusal or failure leaves doubt. */
+  async runFenced(
+    name: ScriptName,
+    keys: readonly string[],
+    args: readonly Arg[],
+  ): Promise<unknown> {
+    const { fence, replicationId } = this.opened
+    try {
+      const reply = await this.run(name, keys, [fence, replicationId, ...args])
+      const refusal = refusalOf(reply)
+      if (refusal !== null) throw new QuotaError('QUOTA_FENCED', `${name} was refused: ${refusal}`)
+      return reply
+    } catch (err) {
+      // A call of an older fence may fail after a newer one was taken; that one is not in doubt.
+      if (this.#opened?.fence === fence) this.markClosed()
+      throw err
+    }
+  }
+
+  /** Bounds a call and translates the driver's errors. */
+  async within<T>(what: string, call: () => Promise<T>): Promise<T> {
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        this.redis.disconnect()
+        reject(unavailable(`${what}: no reply within ${REGION_DEADLINE_MS} ms`))
+      }, REGION_DEADLINE_MS)
+    })
+    try {
+      return await Promise.race([call(), late])
+    } catch (err) {
+      throw isQuotaError(err) ? err : unavailable(`${what} failed`, err)
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  close(): void {
+    this.markClosed()
+    this.redis.disconnect()
+  }
+}
+
+export async function loadScript(redis: Redis, text: string): Promise<string> {
+  return String(await redis.script('LOAD', text))
+}
+
+export function unavailable(message: string, cause?: unknown): QuotaError {
+  return new QuotaError('QUOTA_STORE_UNAVAILABLE', message, { cause })
+}

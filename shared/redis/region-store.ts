@@ -1,0 +1,278 @@
+/** The sync daemon's region store over Redis; the port says what each method guarantees. */
+import type { Boot } from '../core/algorithms/algorithm.ts'
+import { assert } from '../core/assert.ts'
+import { parseCounterId, SLOT_GROUPS } from '../core/counter-id.ts'
+import type { CounterId } from '../core/descriptor.ts'
+import type { PairState, ShareOutcome, ShareWrite } from '../core/ledger/types.ts'
+import type { RegionId } from '../core/policy.ts'
+import type { Collected, OpenedStore, RegionStore } from '../core/ports.ts'
+import { createSingleConnection } from './client.ts'
+import { collectGroup, UsageSums, windowsBetween } from './collect.ts'
+import { fenceAll } from './fence-all.ts'
+import { GROUP_KEYS, REGION_KEYS, type RegionField } from './keys.ts'
+import { unpackDoubles } from './layout.ts'
+import { loadScript, RegionLink, unavailable } from './region-link.ts'
+import { WrittenPolicies } from './region-policies.ts'
+import { readRegionState } from './region-state.ts'
+import { bytesOf, readScripts, type ScriptTexts, textFor } from './scripts.ts'
+import type { MonotonicClock } from './store-clock.ts'
+import { shareCalls, writeGroupShares } from './write-shares.ts'
+
+export interface RegionStoreOptions {
+  readonly url: string
+  readonly region: RegionId
+  readonly clock: MonotonicClock
+  readonly log?: { warn(fields: object, message: string): void }
+  /** The scripts' texts; those of the package unless given. */
+  readonly scripts?: ScriptTexts
+}
+
+/** Connects once. When the connection ends, every method rejects and a new store must be connected. */
+export async function connectRegionStore(options: RegionStoreOptions): Promise<RegionStore> {
+  const redis = createSingleConnection({
+    url: options.url,
+    name: `quotaplane-sync-${options.region}`,
+    onError: (err) => options.log?.warn({ err }, 'redis connection failed'),
+  })
+  try {
+    await redis.connect()
+    return new RedisRegionStore(
+      await RegionLink.over(redis, options.scripts ?? readScripts()),
+      options.clock,
+    )
+  } catch (err) {
+    redis.disconnect()
+    throw unavailable('Redis could not be reached', err)
+  }
+}
+
+interface MetaChange {
+  readonly recovering?: boolean
+  readonly serving?: boolean
+  readonly policyVersion?: number
+}
+
+class RedisRegionStore implements RegionStore {
+  readonly #link: RegionLink
+  readonly #clock: MonotonicClock
+  #written = new WrittenPolicies(0, [], [])
+  #tracked: readonly Set<CounterId>[] = []
+  #offsetMs = 0
+  #collectedUs = 0
+  #boot: Boot = { startUs: 0, recovering: false }
+
+  constructor(link: RegionLink, clock: MonotonicClock) {
+    this.#link = link
+    this.#clock = clock
+  }
+
+  async claimLeadership(holder: string, ttlMs: number): Promise<boolean> {
+    const args = [holder, Math.ceil(ttlMs)]
+    return (await this.#link.run('claim-leadership', [REGION_KEYS.leader], args)) === 1
+  }
+
+  async releaseLeadership(holder: string): Promise<void> {
+    await this.#link.run('release-leadership', [REGION_KEYS.leader], [holder])
+  }
+
+  async open(): Promise<OpenedStore> {
+    this.#link.markClosed()
+    const { fence, replicationId, metas, offsetMs } = await fenceAll(this.#link, this.#clock)
+    this.#offsetMs = offsetMs
+    // The first reading goes back as far as readings may.
+    this.#collectedUs = 0
+    const state = await readRegionState(this.#link)
+    const begun = metas.every((meta) => meta !== null && meta.incarnation === state.incarnation)
+    const served = begun && metas.every((meta) => meta?.serving === true)
+    const recovering = metas.some((meta) => meta?.recovering === true)
+    this.#boot = { startUs: Math.max(...metas.map((meta) => meta?.startUs ?? 0)), recovering }
+    const version = Math.max(state.version, ...metas.map((meta) => meta?.policyVersion ?? 0))
+    this.#written = new WrittenPolicies(version, state.plane, state.policies)
+    this.#tracked = noneTracked()
+    for (const { id } of state.rows) this.#trackedBy(id).add(id)
+    const scriptsLoaded =
+      served && state.replicationId === replicationId && (await this.#areLoaded(state.shas))
+    this.#link.markOpened({ fence, replicationId })
+    return {
+      fence,
+      scriptsLoaded,
+      recovering,
+      incarnation: state.incarnation,
+      seqReserved: state.seqReserved,
+      policyVersion: state.version,
+      policyRevision: state.revision,
+      planePolicies: state.plane,
+      members: state.members,
+      pairs: state.pairs,
+      rows: state.rows,
+      storeOffsetMs: this.#offsetMs,
+      bootedAtStoreMs: this.#boot.startUs / 1_000,
+    }
+  }
+
+  async begin(boot: Parameters<RegionStore['begin']>[0]): Promise<void> {
+    const { incarnation, levels, recovering } = boot
+    const args = [incarnation, levels, Number(recovering)]
+    const replies = await Promise.all(
+      GROUP_KEYS.map(({ meta, ledger }) =>
+        this.#link.runFenced('begin-group', [meta, ledger], args),
+      ),
+    )
+    const starts = replies.map((reply) => unpackDoubles(bytesOf(reply))[1] ?? 0)
+    this.#boot = { startUs: Math.max(...starts), recovering }
+    this.#tracked = noneTracked()
+    await this.#writeHash(REGION_KEYS.pairs, 'drop', [])
+    await this.#writeRegion({ incarnation: String(incarnation) })
+  }
+
+  async serve(): Promise<void> {
+    const { fence, replicationId } = this.#link.opened
+    const [checkSha, giveBackSha] = await this.#link.within('load the check scripts', () =>
+      Promise.all(
+        (['check', 'give-back'] as const).map((name) =>
+          loadScript(this.#link.redis, textFor(this.#link.textOf(name), { replicationId, fence })),
+        ),
+      ),
+    )
+    assert(checkSha !== undefined && giveBackSha !== undefined, 'each script has a SHA')
+    await this.#setMeta({ serving: true })
+    await this.#writeRegion({ replicationId, checkSha, giveBackSha })
+  }
+
+  reserveSeq(upTo: number): Promise<void> {
+    return this.#writeRegion({ seqReserved: String(upTo) })
+  }
+
+  async collect(): Promise<Collected> {
+    const untilUs = this.#nowUs()
+    const windows = windowsBetween(this.#written.limits.values(), {
+      fromUs: this.#collectedUs,
+      toUs: untilUs,
+    })
+    const usage = new UsageSums()
+    const clock = this.#clock
+    const readings = await Promise.all(
+      this.#tracked.map((ids, group) =>
+        collectGroup(this.#link, { group, tracked: [...ids], windows, usage, clock }),
+      ),
+    )
+    this.#offsetMs = Math.max(...readings.map(({ offsetMs }) => offsetMs))
+    this.#collectedUs = untilUs
+    return {
+      storeOffsetMs: this.#offsetMs,
+      samples: readings.flatMap(({ samples }) => samples),
+      noticed: readings.flatMap(({ noticed }) => noticed),
+      missing: readings.flatMap(({ missing }) => missing),
+      usage: usage.rows(),
+    }
+  }
+
+  writePairs(pairs: Readonly<Record<RegionId, PairState>>): Promise<void> {
+    const values = Object.entries(pairs).flatMap(([peer, pair]) => [peer, JSON.stringify(pair)])
+    return this.#writeHash(REGION_KEYS.pairs, 'keep', values)
+  }
+
+  async writeShares(writes: readonly ShareWrite[]): Promise<ReadonlyMap<CounterId, ShareOutcome>> {
+    const context = { limits: this.#written.limits, offsetMs: this.#offsetMs }
+    const outcomes = await Promise.all(
+      shareCalls(writes).map((call) => writeGroupShares(this.#link, call, context)),
+    )
+    const all = new Map(outcomes.flat())
+    for (const { id, row } of writes) {
+      if (all.get(id) !== 'written') continue
+      if (row === null) this.#trackedBy(id).delete(id)
+      else this.#trackedBy(id).add(id)
+    }
+    return all
+  }
+
+  async writePolicies(change: Parameters<RegionStore['writePolicies']>[0]): Promise<number> {
+    const { revision, members, recovering } = change
+    const before = this.#boot
+    const nowUs = await this.#setMeta({})
+    const boot = { startUs: before.startUs, recovering }
+    // Above every version that an enforcer may remember from before this Redis lost its data.
+    const next = Math.max(this.#written.version + 1, Math.ceil(nowUs / 1_000))
+    const policies = this.#written.stamp(change.region, { version: next, nowUs, boot })
+    const plane = this.#written.planeChange(change.plane)
+    const region = this.#written.regionChange(policies)
+    const isSame =
+      region.set.length + region.removed.length === 0 && recovering === before.recovering
+    const version = isSame && this.#written.version > 0 ? this.#written.version : next
+    const fields: Partial<Record<RegionField, string>> = {
+      version: String(version),
+      revision: String(revision),
+      members: JSON.stringify(members),
+    }
+    const values = [
+      Object.entries(fields).flat(),
+      plane.set,
+      plane.removed,
+      region.set,
+      region.removed,
+    ]
+    const counts = values.map((list, index) =>
+      index % 2 === 1 || index === 0 ? list.length / 2 : list.length,
+    )
+    const { fence, region: regionKey, plane: planeKey, policies: policiesKey } = REGION_KEYS
+    await this.#link.runFenced(
+      'write-policies',
+      [fence, regionKey, planeKey, policiesKey],
+      [...counts, ...values.flat()],
+    )
+    await this.#setMeta({ policyVersion: version, recovering })
+    this.#boot = boot
+    this.#written.accept({ version, plane, region, policies })
+    return version
+  }
+
+  close(): Promise<void> {
+    this.#link.close()
+    return Promise.resolve()
+  }
+
+  /** Changes every slot group's meta; gives an instant of Redis TIME while it did. */
+  async #setMeta(change: MetaChange): Promise<number> {
+    const { recovering, serving, policyVersion } = change
+    const args = [
+      recovering === undefined ? '' : Number(recovering),
+      serving === undefined ? '' : Number(serving),
+      policyVersion ?? '',
+    ]
+    const replies = await Promise.all(
+      GROUP_KEYS.map(({ meta }) => this.#link.runFenced('set-meta', [meta], args)),
+    )
+    return Math.max(...replies.map((reply) => unpackDoubles(bytesOf(reply))[0] ?? 0))
+  }
+
+  #writeRegion(fields: Partial<Record<RegionField, string>>): Promise<void> {
+    return this.#writeHash(REGION_KEYS.region, 'keep', Object.entries(fields).flat())
+  }
+
+  async #writeHash(key: string, others: 'keep' | 'drop', values: readonly string[]): Promise<void> {
+    await this.#link.runFenced('write-region', [REGION_KEYS.fence, key], [others, ...values])
+  }
+
+  #nowUs(): number {
+    return (this.#clock.monotonicMs() + this.#offsetMs) * 1_000
+  }
+
+  async #areLoaded(shas: readonly string[]): Promise<boolean> {
+    if (shas.length < 2) return false
+    const found = await this.#link.within('look for the check scripts', () =>
+      this.#link.redis.script('EXISTS', ...shas),
+    )
+    return Array.isArray(found) && found.every((one) => one === 1)
+  }
+
+  #trackedBy(id: CounterId): Set<CounterId> {
+    const ids = this.#tracked[parseCounterId(id)?.group ?? -1]
+    assert(ids !== undefined, 'the counter is of a slot group')
+    return ids
+  }
+}
+
+/** Ids of tracked counters by slot group. */
+function noneTracked(): readonly Set<CounterId>[] {
+  return Array.from({ length: SLOT_GROUPS }, () => new Set())
+}
