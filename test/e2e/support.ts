@@ -2,14 +2,11 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { AdminClient } from '../../services/cli/admin-client.ts'
-import { whenEnforced } from '../../services/cli/demo/active.ts'
-import { CheckSender } from '../../services/cli/demo/check-sender.ts'
-import { Collector } from '../../services/cli/demo/collector.ts'
+import type { Collector } from '../../services/cli/demo/collector.ts'
 import { type Load, offerLoad } from '../../services/cli/demo/load.ts'
+import { measure } from '../../services/cli/demo/measure.ts'
 import { startPlane } from '../../services/cli/plane/plane.ts'
 import type { Plane } from '../../services/cli/plane/topology.ts'
-import { applyPolicy } from '../../services/cli/policy-client.ts'
 import type { PolicyDocument } from '../../shared/protocol/policy.ts'
 import { PACKAGE_ROOT } from '../../shared/runtime/assets.ts'
 
@@ -134,33 +131,32 @@ export async function drive(
   load: Load,
   events: readonly { readonly atMs: number; readonly run: () => Promise<void> | void }[] = [],
 ): Promise<Collector> {
-  const signal = new AbortController().signal
-  const urls = plane.regions.map(({ enforcers }) => enforcers[0]?.url ?? '')
+  const { signal } = new AbortController()
   const descriptors = [{ entries: [{ key: 'scenario', value: name }] }]
-  await applyPolicy(new AdminClient({ ...plane.admin, signal }), scenarioPolicy(name))
-  await whenEnforced(urls, { domain: 'e2e', descriptors, decisions: 1 }, signal)
-  const originMs = performance.now()
   const rule = {
     algorithm: 'token_bucket',
     capacity: CAPACITY,
     windowMs: 1_000,
     burst: BURST,
   } as const
-  const collector = new Collector(
-    [{ name, rule, counterOf: () => '' }],
-    performance.timeOrigin + originMs,
+  return await measure(
+    {
+      plane,
+      regions: REGIONS,
+      policies: [scenarioPolicy(name)],
+      probe: descriptors,
+      limits: [{ name, rule, counterOf: () => '' }],
+      endMs: load.endMs,
+      screen: null,
+      noteAt: () => '',
+      signal,
+    },
+    async (sender, originMs) => {
+      const happening = runEvents(events, originMs)
+      await offerLoad(load, sender, { originMs, client: name, descriptors, signal })
+      await happening
+    },
   )
-  const sender = new CheckSender({
-    domain: 'e2e',
-    urls,
-    originMs,
-    onRecord: (record) => collector.add(record),
-  })
-  const happening = runEvents(events, originMs)
-  await offerLoad(load, sender, { originMs, client: name, descriptors, signal })
-  await sender.close()
-  await happening
-  return collector
 }
 
 async function runEvents(

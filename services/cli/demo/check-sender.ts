@@ -27,21 +27,27 @@ export interface CheckOrder {
 /** Sends real checks to the enforcers, and tells of each when it left, when it was answered, and what was said. */
 export class CheckSender {
   readonly #domain: string
+  readonly #cost: number
   readonly #pools: readonly Pool[]
   readonly #originMs: number
   readonly #onRecord: (record: CheckRecord) => void
   readonly #underWay = new Set<Promise<void>>()
+  readonly #inFlight: number[]
 
   /** `urls`: an enforcer per region. Times are counted from `originMs` of `performance.now()`. */
   constructor(options: {
     readonly domain: string
     readonly urls: readonly string[]
+    /** Tokens that each check takes; 0 only reads. */
+    readonly cost: number
     readonly originMs: number
     readonly onRecord: (record: CheckRecord) => void
   }) {
     this.#domain = options.domain
+    this.#cost = options.cost
     this.#originMs = options.originMs
     this.#onRecord = options.onRecord
+    this.#inFlight = options.urls.map(() => 0)
     this.#pools = options.urls.map(
       (url) =>
         new Pool(url, {
@@ -52,9 +58,9 @@ export class CheckSender {
     )
   }
 
-  /** Checks sent and not yet answered. */
-  get inFlight(): number {
-    return this.#underWay.size
+  /** Checks sent to a region and not yet answered. */
+  inFlight(region: number): number {
+    return this.#inFlight[region] ?? 0
   }
 
   /** Sends one check now and does not wait for its answer. */
@@ -70,9 +76,11 @@ export class CheckSender {
   }
 
   async #send({ region, client, descriptors }: CheckOrder): Promise<void> {
+    this.#inFlight[region] = this.inFlight(region) + 1
     const sentMs = performance.now() - this.#originMs
     const outcome = await this.#ask(region, descriptors)
     const receivedMs = performance.now() - this.#originMs
+    this.#inFlight[region] = this.inFlight(region) - 1
     this.#onRecord({ region, client, sentMs, receivedMs, outcome })
   }
 
@@ -85,7 +93,7 @@ export class CheckSender {
         method: 'POST',
         path: '/v1/check',
         headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ domain: this.#domain, descriptors, cost: 1 }),
+        body: JSON.stringify({ domain: this.#domain, descriptors, cost: this.#cost }),
       })
       const answer = answerSchema.parse(await response?.body.json())
       // A decision made without the store, or by no policy, says nothing about the limit.

@@ -2,13 +2,19 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { CheckSender, DescriptorBody } from './check-sender.ts'
 
 /**
- * Checks that may wait for their answer at once. A plane that keeps up has a handful in flight; beyond this the
- * load waits, since a larger pile-up would only measure our own memory.
+ * Checks of a region that may wait for their answer at once. An enforcer that keeps up has a handful in flight;
+ * beyond this the load waits, since a larger pile-up would only measure our own memory.
  */
-const IN_FLIGHT_MAX = 2_000
+const IN_FLIGHT_MAX = 500
 
 /** Node's timers wake about once a millisecond; what fell due meanwhile is sent together. */
 const WAKE_EVERY_MS = 1
+
+/**
+ * A load that has fallen behind by more than this does not catch up. On a machine that is too busy for the
+ * load it would otherwise come in bursts that nobody asked for.
+ */
+const BEHIND_MAX_MS = 100
 
 /** A load whose rates change at given instants. */
 export interface Load {
@@ -23,9 +29,9 @@ export function offeredAt(load: Load, nowMs: number): readonly number[] {
 }
 
 /**
- * Offers an open-loop load: checks leave at their time whether or not earlier ones are answered.
- *
- * Evenly spaced per region. Resolves at `endMs` or when `signal` aborts.
+ * Offers an open-loop load, evenly spaced per region: checks leave at their time whether or not earlier ones
+ * are answered.
+ * Resolves at `endMs` or when `signal` aborts.
  */
 export async function offerLoad(
   load: Load,
@@ -43,8 +49,11 @@ export async function offerLoad(
     const nowMs = performance.now() - options.originMs
     if (nowMs >= load.endMs || signal.aborted) return
     for (const [region, rate] of offeredAt(load, nowMs).entries()) {
-      const send = (): void => sender.send({ region, client, descriptors })
-      due[region] = sendDue(due[region] ?? 0, nowMs, rate, sender, send)
+      due[region] = sendDue(
+        { firstMs: due[region] ?? 0, nowMs, rate },
+        () => sender.inFlight(region) >= IN_FLIGHT_MAX,
+        () => sender.send({ region, client, descriptors }),
+      )
     }
     await delay(WAKE_EVERY_MS)
   }
@@ -52,17 +61,15 @@ export async function offerLoad(
 
 /** Sends what is due at `rate` a second, and gives the instant of the next one. */
 function sendDue(
-  firstMs: number,
-  nowMs: number,
-  rate: number,
-  sender: CheckSender,
+  due: { readonly firstMs: number; readonly nowMs: number; readonly rate: number },
+  mayNotSend: () => boolean,
   send: () => void,
 ): number {
-  if (rate === 0) return nowMs // A region that was idle does not make up for it later.
-  let dueMs = firstMs
-  while (dueMs <= nowMs && sender.inFlight < IN_FLIGHT_MAX) {
+  if (due.rate === 0) return due.nowMs
+  let dueMs = Math.max(due.firstMs, due.nowMs - BEHIND_MAX_MS)
+  while (dueMs <= due.nowMs && !mayNotSend()) {
     send()
-    dueMs += 1_000 / rate
+    dueMs += 1_000 / due.rate
   }
   return dueMs
 }
@@ -84,7 +91,8 @@ export async function playOrders(
   for (const order of orders) {
     while (
       !options.signal.aborted &&
-      (performance.now() - options.originMs < order.dueMs || sender.inFlight >= IN_FLIGHT_MAX)
+      (performance.now() - options.originMs < order.dueMs ||
+        sender.inFlight(order.region) >= IN_FLIGHT_MAX)
     ) {
       await delay(WAKE_EVERY_MS)
     }

@@ -1,18 +1,13 @@
 import type { PolicyDocument } from '../../../shared/protocol/policy.ts'
-import { AdminClient } from '../admin-client.ts'
 import type { Sink } from '../io.ts'
 import { exampleSplit } from '../plane/seed.ts'
 import type { Plane } from '../plane/topology.ts'
-import { applyPolicy } from '../policy-client.ts'
-import { whenEnforced } from './active.ts'
 import type { ReferenceLimit } from './check-record.ts'
-import { CheckSender, type DescriptorBody } from './check-sender.ts'
-import { Collector } from './collector.ts'
-import { LiveCounts } from './live-counts.ts'
-import { LiveScreen } from './live-screen.ts'
+import type { DescriptorBody } from './check-sender.ts'
+import type { Collector } from './collector.ts'
 import { playOrders } from './load.ts'
+import { measure } from './measure.ts'
 import type { ShiftReport } from './shift.ts'
-import { showEachSecond } from './show.ts'
 import type { Trace } from './trace.ts'
 
 /** A replay takes about this long unless a speed is given. */
@@ -85,38 +80,20 @@ export async function runReplay(
   options: { readonly screen: Sink; readonly signal: AbortSignal },
 ): Promise<ReplayResult> {
   const { signal } = options
-  const { regions } = trace
-  const urls = regions.map((region) => enforcerUrl(plane, region))
-  const client = new AdminClient({ ...plane.admin, signal })
-  const [everyone, perClient] = replayPolicies(regions, plan)
-  await applyPolicy(client, everyone)
-  await applyPolicy(client, perClient)
-  const probe = { domain: DOMAIN, descriptors: descriptorsOf('nobody'), decisions: 2 }
-  await whenEnforced(urls, probe, signal)
-
-  const originMs = performance.now()
-  const collector = new Collector(referenceLimits(plan), performance.timeOrigin + originMs)
-  const counts = new LiveCounts(regions.length)
-  const onRecord = (record: Parameters<Collector['add']>[0]): void => {
-    collector.add(record)
-    counts.add(record)
-  }
-  const sender = new CheckSender({ domain: DOMAIN, urls, originMs, onRecord })
-  const showing = showEachSecond({
-    screen: new LiveScreen(options.screen),
-    client,
-    policy: everyone,
-    regions,
-    counts,
-    originMs,
-    endMs: plan.durationMs,
-    signal,
-    noteAt: (nowMs) => clockOf(trace, plan, nowMs),
-  })
-  await playOrders(ordersOf(trace, plan), sender, { originMs, signal })
-  await sender.close()
-  await showing
-  signal.throwIfAborted()
+  const collector = await measure(
+    {
+      plane,
+      regions: trace.regions,
+      policies: replayPolicies(trace.regions, plan),
+      probe: descriptorsOf('nobody'),
+      limits: referenceLimits(plan),
+      endMs: plan.durationMs,
+      screen: options.screen,
+      noteAt: (nowMs) => clockOf(trace, plan, nowMs),
+      signal,
+    },
+    (sender, originMs) => playOrders(ordersOf(trace, plan), sender, { originMs, signal }),
+  )
   return { report: report(collector, trace, plan), failed: collector.failed }
 }
 
@@ -226,10 +203,6 @@ function totalsOf(collector: Collector, region: string, index: number): RegionTo
   const own = collector.answered.filter((check) => check.region === index)
   const admitted = own.filter((check) => check.outcome === 'admitted').length
   return { region, offered: own.length, admitted, denied: own.length - admitted }
-}
-
-function enforcerUrl(plane: Plane, region: string): string {
-  return plane.regions.find((running) => running.region === region)?.enforcers[0]?.url ?? ''
 }
 
 /** The instant of the recording that is being replayed. */

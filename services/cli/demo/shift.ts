@@ -1,16 +1,10 @@
 import type { PolicyDocument } from '../../../shared/protocol/policy.ts'
-import { AdminClient } from '../admin-client.ts'
 import type { Sink } from '../io.ts'
 import type { Plane } from '../plane/topology.ts'
-import { applyPolicy } from '../policy-client.ts'
-import { whenEnforced } from './active.ts'
 import type { ReferenceLimit } from './check-record.ts'
-import { CheckSender } from './check-sender.ts'
-import { Collector } from './collector.ts'
-import { LiveCounts } from './live-counts.ts'
-import { LiveScreen } from './live-screen.ts'
+import type { Collector } from './collector.ts'
 import { type Load, offeredAt, offerLoad } from './load.ts'
-import { showEachSecond } from './show.ts'
+import { measure } from './measure.ts'
 
 /** About 1,000 a second, offered 1.2 times that: enough to see, and fits two cores beside the plane itself. */
 const CAPACITY = 1_000
@@ -92,40 +86,22 @@ export async function runShift(
 ): Promise<ShiftResult> {
   const { signal } = options
   const regions = plane.regions.map(({ region }) => region)
-  const urls = plane.regions.map(({ enforcers }) => enforcers[0]?.url ?? '')
-  const client = new AdminClient({ ...plane.admin, signal })
-  const policy = demoPolicy(regions)
-  await applyPolicy(client, policy)
-  await whenEnforced(urls, { domain: DOMAIN, descriptors: DESCRIPTORS, decisions: 1 }, signal)
-
   const load = demoLoad(regions.length, options.seconds)
-  const originMs = performance.now()
-  const collector = new Collector([referenceLimit()], performance.timeOrigin + originMs)
-  const counts = new LiveCounts(regions.length)
-  const sender = new CheckSender({
-    domain: DOMAIN,
-    urls,
-    originMs,
-    onRecord(record) {
-      collector.add(record)
-      counts.add(record)
+  const collector = await measure(
+    {
+      plane,
+      regions,
+      policies: [demoPolicy(regions)],
+      probe: DESCRIPTORS,
+      limits: [referenceLimit()],
+      endMs: load.endMs,
+      screen: options.screen,
+      noteAt: (nowMs) => noteAt(load, nowMs),
+      signal,
     },
-  })
-  const showing = showEachSecond({
-    screen: new LiveScreen(options.screen),
-    client,
-    policy,
-    regions,
-    counts,
-    originMs,
-    endMs: load.endMs,
-    signal,
-    noteAt: (nowMs) => noteAt(load, nowMs),
-  })
-  await offerLoad(load, sender, { originMs, client: CLIENT, descriptors: DESCRIPTORS, signal })
-  await sender.close()
-  await showing
-  signal.throwIfAborted()
+    (sender, originMs) =>
+      offerLoad(load, sender, { originMs, client: CLIENT, descriptors: DESCRIPTORS, signal }),
+  )
   return { report: report(collector, load, regions.length), failed: collector.failed }
 }
 
@@ -147,7 +123,7 @@ function report(collector: Collector, load: TurningLoad, regions: number): Shift
 }
 
 /** The limit as the collector judges it. */
-export function referenceLimit(): ReferenceLimit {
+function referenceLimit(): ReferenceLimit {
   const rule = {
     algorithm: 'token_bucket',
     capacity: CAPACITY,
