@@ -1,0 +1,43 @@
+import { readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { createAdminMetrics, observeState } from '../../services/admin/metrics.ts'
+import { createEnforcerMetrics, observeEnforcer } from '../../services/enforcer/metrics.ts'
+import { createSyncMetrics } from '../../services/sync/metrics.ts'
+import { createRegistry, type Registry } from '../../shared/runtime/metrics.ts'
+
+/** Gauges are only declared here, never collected, so what they read need not exist. */
+const unread = {} as never
+
+const declare: Readonly<Record<string, (registry: Registry) => void>> = {
+  Enforcer(registry) {
+    createEnforcerMetrics(registry).cellsOf('policy')
+    observeEnforcer(registry, unread)
+  },
+  'Sync daemon'(registry) {
+    createSyncMetrics(registry, () => true)
+  },
+  Admin(registry) {
+    createAdminMetrics(registry)
+    observeState(registry, unread)
+  },
+}
+
+describe.each(Object.keys(declare))('docs/metrics.md, %s', (service) => {
+  it('names every metric of the service with its type and labels, and no other', () => {
+    const registry = createRegistry({}, false)
+    declare[service]?.(registry)
+    const declared = registry.getMetricsAsArray().map((metric) => {
+      const { labelNames } = metric as unknown as { labelNames: readonly string[] }
+      return `${metric.name} ${String(metric.type)} ${labelNames.filter((l) => l !== 'le').join(', ') || '–'}`
+    })
+    expect(documented(service)).toEqual(declared.sort())
+  })
+})
+
+function documented(service: string): string[] {
+  const [, after = ''] = readFileSync('docs/metrics.md', 'utf8').split(`\n## ${service}\n`)
+  const [section = ''] = after.split('\n## ')
+  return [...section.matchAll(/^\| `([^`]+)` \| (\w+) \| ([^|]+) \| [^|]+ \| [^|]+ \|$/gm)]
+    .map(([, name, type, labels]) => `${name} ${type} ${labels}`)
+    .sort()
+}
