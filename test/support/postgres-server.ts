@@ -35,8 +35,8 @@ export interface PostgresServer {
 /** Starts a real PostgreSQL with an empty cluster in a temporary folder. */
 export async function startPostgres(): Promise<PostgresServer> {
   const account = postgresAccount()
-  const bin = await postgresBinaries(account)
   const folder = await mkdtemp(join(tmpdir(), 'quota-postgres-'))
+  const bin = await postgresBinaries(account, folder)
   if (account !== undefined) await chown(folder, account.uid, account.gid)
   const data = join(folder, 'data')
   const as = { ...account, cwd: folder }
