@@ -64,13 +64,15 @@ local function take(C, cost)
 end
 
 -- Moves a counter that lies in the future (the clock was set back) to the present; done by a denial.
-local function heal(C, now)
+local function heal(C, meta, now)
   local L = C.limit
   if L.is_bucket then
-    C.last_us = now
+    C.last_us = max(now, meta.start_us)
   else
     C.start_us = floor(now / L.window_us) * L.window_us
     C.previous, C.same_window = C.count, false
+    C.unknown = C.start_us < meta.start_us
+    if C.unknown then C.left = 0 end
   end
   C.astray, C.dirty = false, true
 end

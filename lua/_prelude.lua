@@ -188,7 +188,7 @@ local function settle_bucket(C, meta, now, version, whole, fraction, from_us)
     whole, fraction, from_us = 0, 0, meta.start_us
   end
   C.last_us = from_us > now and from_us or now
-  C.astray = from_us > now + L.window_us
+  C.astray = from_us > max(now, meta.start_us) + L.window_us
   local terms = terms_now(C, meta, now)
   C.terms, C.most = terms, terms.cap_whole
   if version ~= L.version or C.tracked then
@@ -226,7 +226,7 @@ local function settle_window(C, meta, now, stored_us, count, previous)
   C.start_us = start_us
   C.same_window = C.stored and start_us == stored_us
   C.unknown = start_us < meta.start_us
-  C.astray = start_us > now + window_us
+  C.astray = start_us > max(now, meta.start_us) + window_us
   C.most = share_tokens(L.capacity, units_at(C, meta, L.home, now))
   C.left = C.unknown and 0 or max(0, C.most - C.count)
 end

@@ -105,7 +105,7 @@ local function deny(C, index, cost)
   else
     note(index)
   end
-  if C.astray then heal(C, now) end
+  if C.astray then heal(C, meta, now) end
 end
 
 -- Targets of the check at hand: their counters, and which they are.

@@ -6,6 +6,7 @@ import type { CounterId } from '../core/descriptor.ts'
 import type { PairState, ShareOutcome, ShareWrite } from '../core/ledger/types.ts'
 import type { RegionId } from '../core/policy.ts'
 import type { Collected, OpenedStore, RegionStore } from '../core/ports.ts'
+import { QuotaError } from '../errors.ts'
 import { createSingleConnection } from './client.ts'
 import { collectGroup, UsageSums, windowsBetween } from './collect.ts'
 import { fenceAll } from './fence-all.ts'
@@ -45,6 +46,9 @@ export async function connectRegionStore(options: RegionStoreOptions): Promise<R
     throw unavailable('Redis could not be reached', err)
   }
 }
+
+/** A clock may be slewed by this without a new boot. */
+const CLOCK_SLIP_US = 1_000_000
 
 interface MetaChange {
   readonly recovering?: boolean
@@ -91,7 +95,10 @@ class RedisRegionStore implements RegionStore {
     this.#tracked = noneTracked()
     for (const { id } of state.rows) this.#trackedBy(id).add(id)
     const scriptsLoaded =
-      served && state.replicationId === replicationId && (await this.#areLoaded(state.shas))
+      served &&
+      !this.#isBeforeBoot() &&
+      state.replicationId === replicationId &&
+      (await this.#areLoaded(state.shas))
     this.#link.markOpened({ fence, replicationId })
     return {
       fence,
@@ -158,6 +165,11 @@ class RedisRegionStore implements RegionStore {
     )
     this.#offsetMs = Math.max(...readings.map(({ offsetMs }) => offsetMs))
     this.#collectedUs = untilUs
+    if (this.#isBeforeBoot()) {
+      this.#link.markClosed()
+      const message = 'the clock of Redis was set back to before its boot'
+      throw new QuotaError('QUOTA_FENCED', message)
+    }
     return {
       storeOffsetMs: this.#offsetMs,
       samples: readings.flatMap(({ samples }) => samples),
@@ -251,6 +263,11 @@ class RedisRegionStore implements RegionStore {
 
   async #writeHash(key: string, others: 'keep' | 'drop', values: readonly string[]): Promise<void> {
     await this.#link.runFenced('write-region', [REGION_KEYS.fence, key], [others, ...values])
+  }
+
+  /** Every bucket would stay empty until the clock has caught up; a new boot is the way out. */
+  #isBeforeBoot(): boolean {
+    return this.#nowUs() < this.#boot.startUs - CLOCK_SLIP_US
   }
 
   #nowUs(): number {

@@ -176,7 +176,7 @@ export function aLimit(change: Partial<RegionLimitSpec> = {}): RegionLimitSpec {
 }
 
 export function emptyRow(id: string): LedgerRow {
-  return { id, lent: {}, borrowed: {}, quarantine: [], dropped: {} }
+  return { id, lent: {}, borrowed: {}, quarantine: [] }
 }
 
 function policyOf(limit: RegionLimitSpec): RegionPolicySpec {

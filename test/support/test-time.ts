@@ -19,6 +19,9 @@ export function scriptsWithTestTime(): ScriptTexts {
   return Object.fromEntries(texts) as ScriptTexts
 }
 
+/** Redis TIME minus the daemon's clock under test time, ms. */
+export const TEST_OFFSET_MS = 1_000_000
+
 /** A clock that stands still until it is moved; Redis and the daemon both read it. */
 export class TestTime {
   readonly #redis: Redis
@@ -43,5 +46,5 @@ export class TestTime {
   }
 
   /** The daemon's monotonic clock: the same pace from another zero. */
-  readonly clock = { monotonicMs: (): number => this.#us / 1_000 - 1_000_000 }
+  readonly clock = { monotonicMs: (): number => this.#us / 1_000 - TEST_OFFSET_MS }
 }

@@ -80,6 +80,11 @@ export function unitsAt(circumstances: Circumstances, numbers: LimitNumbers, atU
   return share !== null && atUs < share.expUs ? home + share.borrowed : home
 }
 
+/** Whether a state that stands for `atUs` lies in the future by more than a window: the clock was set back. */
+export function isAstray({ limit, boot, nowUs }: Circumstances, atUs: number): boolean {
+  return atUs > Math.max(nowUs, boot.startUs) + limit.windowMs * 1_000
+}
+
 /** What a check is told when its cost is taken (`allowed`) or not; `settled` is the counter afterwards. */
 export function describe<State, S extends Settled>(
   algorithm: Algorithm<State, S>,

@@ -7,12 +7,7 @@
  */
 import { assert } from '../assert.ts'
 import { shareTokens } from '../units.ts'
-import {
-  type Algorithm,
-  type Circumstances,
-  type Settled,
-  unitsAt,
-} from './algorithm.ts'
+import { type Algorithm, type Circumstances, isAstray, type Settled, unitsAt } from './algorithm.ts'
 
 export interface WindowState {
   readonly version: number
@@ -55,7 +50,7 @@ export const fixedWindow: Algorithm<WindowState, SettledWindow> = {
       unknown,
       most,
       remaining: unknown ? 0 : Math.max(0, most - counted.count),
-      astray: counted.startUs > nowUs + limit.windowMs * 1_000,
+      astray: isAstray(circumstances, counted.startUs),
     }
   },
 
@@ -83,9 +78,11 @@ export const fixedWindow: Algorithm<WindowState, SettledWindow> = {
   },
 
   heal(settled) {
-    const { limit, nowUs } = settled.circumstances
+    const { limit, boot, nowUs } = settled.circumstances
     const startUs = windowStart(nowUs, limit.windowMs * 1_000)
-    return { ...settled, startUs, previous: settled.count, astray: false }
+    const unknown = startUs < boot.startUs
+    const remaining = unknown ? 0 : settled.remaining
+    return { ...settled, startUs, previous: settled.count, unknown, remaining, astray: false }
   },
 
   resetMs(settled) {

@@ -10,6 +10,7 @@ import { POOL_UNITS, shareBurst } from '../units.ts'
 import {
   type Algorithm,
   type Circumstances,
+  isAstray,
   type Settled,
   SNAP_TOKENS_MAX,
   unitsAt,
@@ -68,7 +69,7 @@ export const tokenBucket: Algorithm<BucketState, SettledBucket> = {
       fraction,
       most: terms.capWhole,
       lastUs: Math.max(lastUs, nowUs),
-      astray: lastUs > nowUs + limit.windowMs * 1_000,
+      astray: isAstray(circumstances, lastUs),
       terms,
     }
   },
@@ -105,7 +106,8 @@ export const tokenBucket: Algorithm<BucketState, SettledBucket> = {
   },
 
   heal(settled) {
-    return { ...settled, lastUs: settled.circumstances.nowUs, astray: false }
+    const { nowUs, boot } = settled.circumstances
+    return { ...settled, lastUs: Math.max(nowUs, boot.startUs), astray: false }
   },
 
   resetMs(settled) {

@@ -1,0 +1,127 @@
+import {
+  type Algorithm,
+  allows,
+  type Boot,
+  describe as describeDecision,
+  type Settled,
+  type Share,
+} from '../../shared/core/algorithms/algorithm.ts'
+import { fixedWindow } from '../../shared/core/algorithms/fixed-window.ts'
+import { tokenBucket } from '../../shared/core/algorithms/token-bucket.ts'
+import type { ShareOutcome, ShareWrite } from '../../shared/core/ledger/types.ts'
+import type { RegionLimit } from '../../shared/core/policy.ts'
+import type { GroupCheck, LimitDecision } from '../../shared/core/ports.ts'
+import { TOKENS_MAX } from '../../shared/core/units.ts'
+import { TEST_OFFSET_MS } from './test-time.ts'
+
+interface Counter {
+  readonly state: unknown
+  readonly share: Share | null
+  readonly admitted: number
+  readonly denied: number
+  readonly returned: number
+}
+
+const NONE: Counter = { state: null, share: null, admitted: 0, denied: 0, returned: 0 }
+
+/** A region's counters in memory, decided by the pure algorithms: what the scripts must agree with. */
+export class TwinRegion {
+  boot: Boot = { startUs: 0, recovering: false }
+  readonly counters = new Map<string, Counter>()
+
+  check({ targets, cost }: GroupCheck, nowUs: number): readonly LimitDecision[] {
+    const settled = targets.map(({ limit, counter }) => this.#settle(counter, limit, nowUs))
+    const passes = targets.map(({ limit }, index) => allows(at(settled, index), limit, cost))
+    const isAdmitted = passes.every((pass) => pass)
+    return targets.map(({ limit, counter }, index) => {
+      const algorithm = algorithmOf(limit)
+      const before = at(settled, index)
+      const isPassing = at(passes, index)
+      let after = before
+      if (isAdmitted && cost > 0) {
+        after = algorithm.take(before, cost)
+        this.#put(counter, algorithm.store(after), { admitted: cost })
+      }
+      if (!isPassing && cost > 0 && cost <= most(limit))
+        after = this.#deny(counter, limit, before, cost)
+      return describeDecision(algorithm, after, { allowed: isPassing, cost, limit })
+    })
+  }
+
+  giveBack({ targets, cost }: GroupCheck, atUs: number, nowUs: number): void {
+    for (const { limit, counter } of targets) {
+      const algorithm = algorithmOf(limit)
+      const after = algorithm.giveBack(this.#settle(counter, limit, nowUs), cost, atUs)
+      if (after !== null) this.#put(counter, algorithm.store(after), { returned: cost })
+    }
+  }
+
+  writeShare(write: ShareWrite, limit: RegionLimit, nowUs: number): ShareOutcome {
+    const algorithm = algorithmOf(limit)
+    const before = this.counters.get(write.id) ?? NONE
+    const share = shareOf(write)
+    const after = algorithm.resize(this.#settle(write.id, limit, nowUs), share, write.shrinks)
+    if (after === null) return 'occupied'
+    if (share === null && before.state === null) return 'written'
+    const counts = before.share === null ? NONE : before
+    this.counters.set(write.id, { ...counts, state: algorithm.store(after), share })
+    return 'written'
+  }
+
+  settled(counter: string, limit: RegionLimit, nowUs: number): Settled {
+    return this.#settle(counter, limit, nowUs)
+  }
+
+  #settle(counter: string, limit: RegionLimit, nowUs: number): Settled {
+    const { state, share } = this.counters.get(counter) ?? NONE
+    return algorithmOf(limit).settle(state, { limit, share, boot: this.boot, nowUs })
+  }
+
+  #deny(counter: string, limit: RegionLimit, settled: Settled, cost: number): Settled {
+    const algorithm = algorithmOf(limit)
+    const { share } = this.counters.get(counter) ?? NONE
+    const after = settled.astray ? algorithm.heal(settled) : settled
+    if (share !== null || settled.astray) {
+      this.#put(counter, algorithm.store(after), { denied: cost })
+    }
+    return after
+  }
+
+  #put(
+    id: string,
+    state: unknown,
+    counted: Partial<Record<'admitted' | 'denied' | 'returned', number>>,
+  ): void {
+    const before = this.counters.get(id) ?? NONE
+    const add = (key: 'admitted' | 'denied' | 'returned'): number =>
+      Math.min(before[key] + (counted[key] ?? 0), TOKENS_MAX)
+    const counts =
+      before.share === null
+        ? {}
+        : { admitted: add('admitted'), denied: add('denied'), returned: add('returned') }
+    this.counters.set(id, { ...before, state, ...counts })
+  }
+}
+
+/** One algorithm with its types forgotten: the twin keeps states of both in one map. */
+function algorithmOf(limit: RegionLimit): Algorithm<unknown, Settled> {
+  const algorithm = limit.algorithm === 'token_bucket' ? tokenBucket : fixedWindow
+  return algorithm as unknown as Algorithm<unknown, Settled>
+}
+
+function most(limit: RegionLimit): number {
+  return limit.algorithm === 'token_bucket' ? limit.burst : limit.capacity
+}
+
+function shareOf(write: ShareWrite): Share | null {
+  if (write.row === null) return null
+  const { home, borrowed, expiresAtMs } = write
+  const expUs = expiresAtMs === null ? 0 : Math.floor((expiresAtMs + TEST_OFFSET_MS) * 1_000)
+  return { home, borrowed, expUs }
+}
+
+function at<T>(list: readonly T[], index: number): T {
+  const value = list[index]
+  if (value === undefined) throw new Error('lists of equal length')
+  return value
+}
