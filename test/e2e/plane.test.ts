@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -9,6 +9,7 @@ let folder = ''
 let env: Readonly<Record<string, string>> = {}
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'quota-e2e-'))
+  await chmod(folder, 0o755)
   // Everything that the launcher leaves on disk would be seen here.
   env = { TMPDIR: folder, XDG_RUNTIME_DIR: folder }
 })

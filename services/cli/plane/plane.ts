@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { chmod, mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { rm } from 'node:fs/promises'
 import { AdminClient } from '../admin-client.ts'
 import type { Child } from './child.ts'
+import { createPlaneFolder } from './folder.ts'
 import { type Guard, startGuard } from './guard-client.ts'
 import { type Links, openLinks } from './links.ts'
 import { type PortChoice, Ports } from './ports.ts'
@@ -42,9 +41,8 @@ export async function startPlane(options: PlaneOptions): Promise<Plane> {
   const { env, say, signal } = options
   const servers = await findServers({ env, isRoot: process.getuid?.() === 0, say })
   const guard = startGuard()
-  const folder = await mkdtemp(join(tmpdir(), 'quotaplane-'))
+  const folder = await createPlaneFolder()
   guard.remove(folder)
-  await chmod(folder, 0o711) // PostgreSQL may run under an account of its own and must pass through.
   const links = await openLinks(options.regions, options.linkDelayMs)
   const children = new Set<Child>()
   const paths = [folder]
