@@ -113,7 +113,7 @@ async function beginHeld(
   const { incarnation, pairs, keys } = memory.ledger
   await store.begin({ incarnation, levels: 'empty', recovering: memory.isRecovering })
   const { usage } = await store.collect()
-  memory.usage.carry(memory.ledger, usage)
+  memory.usage.goOn(memory.ledger, usage)
   const rows = [...keys.values()].map((key) => key.row)
   return {
     continuity: 'held',
@@ -135,7 +135,8 @@ async function beginAnew(
   if (!isFirst) await keepLease(deps, store, ledSinceMs + LEASE_STORE_MS)
   await store.begin({ incarnation, levels: isFirst ? 'full' : 'empty', recovering: !isFirst })
   incarnations.used()
-  memory.usage.carryNothing()
+  const { usage } = await store.collect()
+  memory.usage.beginAnew(usage)
   memory.plane = EMPTY_PLANE
   memory.isRecovering = !isFirst
   memory.freshSinceMs = clock.monotonicMs()

@@ -23,13 +23,16 @@ const FULL_USAGE_EVERY = 16
 /**
  * Usage of this region and of its peers, as this daemon has heard of it.
  *
- * Redis counts from nothing again when it lost its data under a daemon that kept its memory; the incarnation is
- * the same then, and a lower count would be taken for an old one until it has caught up. So what was counted
- * before, and is not in Redis any more, is carried and added.
+ * What Redis counted and what belongs to the present incarnation differ after a boot. Redis may have lost counts
+ * under a daemon that kept its memory: the incarnation is the same, and a lower count would be taken for an old
+ * one until it has caught up. Or the incarnation is new over counts of the last one. So each boot notes by how
+ * much to correct the windows that it found; these are few, and kept until the next boot.
  */
 export class UsageBook {
   table: UsageTable
-  #carried: ReadonlyMap<string, UsageCount> = new Map()
+  #corrections: ReadonlyMap<string, UsageCount> = new Map()
+  /** Per peer: its present session, and the first record in which that was told everything. */
+  readonly #told = new Map<RegionId, { readonly session: string; readonly sinceSeq: number }>()
 
   constructor(region: RegionId) {
     this.table = createUsageTable(region)
@@ -38,25 +41,30 @@ export class UsageBook {
   /** Takes in what this region's Redis counted. */
   countOwn(ledger: LedgerState, rows: readonly UsageRow[], nowMs: number): void {
     const { incarnation } = ledger
-    const whole = rows.map((row) => plus(row, this.#carried.get(windowKey(row))))
-    this.table = recordOwn(this.table, { incarnation, rows: whole }, rulesOf(ledger, nowMs))
+    const corrected = rows.map((row) => plus(row, this.#corrections.get(windowKey(row))))
+    this.table = recordOwn(this.table, { incarnation, rows: corrected }, rulesOf(ledger, nowMs))
   }
 
-  /** Begins to carry what `rows`, all that Redis still has, lack of what was counted. */
-  carry({ self, incarnation }: LedgerState, rows: readonly UsageRow[]): void {
+  /** The same incarnation goes on over `rows`, all that Redis still has of what was counted. */
+  goOn({ self, incarnation }: LedgerState, rows: readonly UsageRow[]): void {
     const left = new Map(rows.map((row) => [windowKey(row), row]))
-    const carried = new Map<string, UsageCount>()
+    const missing = new Map<string, UsageCount>()
     for (const window of this.table.own.values()) {
       const counted = window.counts.get(self)?.get(incarnation)
       const key = windowKey(window)
-      if (counted !== undefined) carried.set(key, minus(counted, left.get(key)))
+      if (counted !== undefined) missing.set(key, minus(counted, left.get(key)))
     }
-    this.#carried = carried
+    this.#corrections = missing
   }
 
-  /** Counts a region's incarnation anew: nothing that an earlier one counted belongs to it. */
-  carryNothing(): void {
-    this.#carried = new Map()
+  /** A new incarnation begins at nothing over `rows`, what Redis still has of an earlier one. */
+  beginAnew(rows: readonly UsageRow[]): void {
+    this.#corrections = new Map(
+      rows.map((row) => [
+        windowKey(row),
+        { admitted: -row.admitted, denied: -row.denied, returned: -row.returned },
+      ]),
+    )
   }
 
   /** Takes in what a peer counted, also from a record that is older than the last: figures only grow. */
@@ -72,37 +80,41 @@ export class UsageBook {
 
   forgetOld(ledger: LedgerState, nowMs: number): void {
     this.table = pruneUsage(this.table, rulesOf(ledger, nowMs))
-    if (this.#carried.size === 0) return
-    const kept = new Set([...this.table.own.values()].map(windowKey))
-    this.#carried = new Map([...this.#carried].filter(([key]) => kept.has(key)))
   }
 
   /** Own usage for the next record: what some peer in reach may not have; now and then all there is. */
   take(ledger: LedgerState, nowMs: number): readonly UsageRow[] {
     const { incarnation, nextSeq: seq } = ledger
-    const ackedSeq = seq % FULL_USAGE_EVERY === 0 ? -1 : newestAcked(ledger, nowMs)
+    const ackedSeq = seq % FULL_USAGE_EVERY === 0 ? -1 : this.#newestAcked(ledger, nowMs)
     const { table, rows } = publishOwn(this.table, { incarnation, seq, ackedSeq })
     this.table = table
     return rows.slice(-USAGE_ROWS_MAX)
+  }
+
+  /**
+   * The newest record that every peer in reach has processed together with all before it; -1 when one has not.
+   * A daemon that took over has heard nothing of what its predecessor acknowledged, so it is told everything.
+   */
+  #newestAcked(ledger: LedgerState, nowMs: number): number {
+    const { self, heard, incarnation, fence, nextSeq } = ledger
+    let acked = nextSeq - 1
+    for (const [peer, { record, atMs }] of heard) {
+      if (nowMs - atMs >= SILENT_AFTER_MS) continue
+      const session = `${record.mark.incarnation}.${record.mark.fence} ${incarnation}.${fence}`
+      const told = this.#told.get(peer)
+      if (told?.session !== session) this.#told.set(peer, { session, sinceSeq: nextSeq })
+      const sinceSeq = told?.session === session ? told.sinceSeq : nextSeq
+      const ack = record.acks[self]
+      const isPresent = ack?.incarnation === incarnation && ack.fence === fence
+      acked = Math.min(acked, isPresent && ack.seq >= sinceSeq ? ack.seq : -1)
+    }
+    return acked
   }
 }
 
 /** What decides which usage is counted, by the clock that labels windows. */
 function rulesOf(ledger: LedgerState, nowMs: number): UsageRules {
   return { limits: ledger.limits ?? new Map(), wallMs: nowMs + ledger.storeOffsetMs }
-}
-
-/** The newest record of this session that every peer in reach has processed. */
-function newestAcked(ledger: LedgerState, nowMs: number): number {
-  const { self, heard, incarnation, fence, nextSeq } = ledger
-  let acked = nextSeq - 1
-  for (const { record, atMs } of heard.values()) {
-    if (nowMs - atMs >= SILENT_AFTER_MS) continue
-    const ack = record.acks[self]
-    const isPresent = ack?.incarnation === incarnation && ack.fence === fence
-    acked = Math.min(acked, isPresent ? ack.seq : -1)
-  }
-  return acked
 }
 
 function plus(row: UsageRow, more: UsageCount | undefined): UsageRow {

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { expect, vi } from 'vitest'
 import { assembleSync, type SyncService } from '../../../services/sync/assemble.ts'
 import { createSyncMetrics } from '../../../services/sync/metrics.ts'
+import { createBusObserver } from '../../../services/sync/observe-bus.ts'
 import { counterId, counterName, slotGroup } from '../../../shared/core/counter-id.ts'
 import type { CounterId } from '../../../shared/core/descriptor.ts'
 import type { RegionPolicies } from '../../../shared/core/ports.ts'
@@ -58,7 +59,7 @@ export function startDaemon(options: {
   const service = assembleSync({
     region,
     holder: `${region}-${++daemons}`,
-    bus: new NatsRecordBus(link, { region, onSent: () => metrics.recordsSent.inc() }),
+    bus: new NatsRecordBus(link, { region, ...createBusObserver(metrics, log) }),
     policyClient: new NatsPolicyClient(link, () => {}),
     connect: async () => {
       if (isKilled) throw new Error('killed')

@@ -85,4 +85,26 @@ describe('published usage', () => {
     await Promise.all([stopUs(), stopEu()])
     await untilExact(10_000)
   })
+
+  it('misses nothing of the time between the death of a daemon and the takeover by another', async () => {
+    const first = plane.us.daemon()
+    const standby = plane.us.start()
+    await vi.waitFor(() => expect(standby.service.daemon.phase).toBe('standby'), { timeout: 5_000 })
+    const stopUs = plane.us.enforcer.offer(300)
+    await first.kill()
+    await untilLeading(standby)
+    await stopUs()
+    await vi.waitFor(
+      () => {
+        const { table } = standby.service.memory.usage
+        expect(totalOf(table, 'eu-west-1')).toBe(plane.eu.enforcer.admitted)
+        const heard = [listener.table, plane.eu.daemon().service.memory.usage.table]
+        expect(heard.map((one) => totalOf(one, 'us-east-1'))).toEqual([
+          plane.us.enforcer.admitted,
+          plane.us.enforcer.admitted,
+        ])
+      },
+      { timeout: 5_000, interval: 50 },
+    )
+  })
 })
