@@ -7,8 +7,12 @@ export const enforcerEnv = z.object({
   ENFORCER_PORT: port.default(8080),
   REGION: z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be a region name such as us-east-1'),
   REDIS_URL: z.string().regex(/^(rediss?:|unix:|\/)/, 'must be a redis:// URL or a socket path'),
-  /** How long a check waits for Redis before its policies' failure behaviour decides. */
-  REDIS_DEADLINE_MS: durationMs.default(100),
+  /**
+   * How long a check waits for Redis before its policies' failure behaviour decides. Each time-out may admit
+   * what the limit would not, so it must be longer than any stall of a busy host; it costs callers little,
+   * because the guard stops the waiting after three of them.
+   */
+  REDIS_DEADLINE_MS: durationMs.default(250),
   LOG_LEVEL: logLevel.default('info'),
   /** One bound for everything that shutting down does, the drain delay included. */
   SHUTDOWN_DEADLINE_MS: durationMs.default(10_000),

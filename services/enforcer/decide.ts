@@ -34,6 +34,9 @@ export interface Verdict {
 /**
  * The verdict on `request`.
  *
+ * What no policy governs asks no store, so it alone is decided by the policies last polled: a policy that is the
+ * first for a descriptor takes effect with the next poll, while any other change does with the next check.
+ *
  * Throws QUOTA_STORE_UNAVAILABLE while no policies are known: without them nothing says which limits there are
  * or what an operator wants in an outage, so any answer would be made up. Once they are known an outage never
  * throws. QUOTA_OVERLOADED passes through, with nothing spent.

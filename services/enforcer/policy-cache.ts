@@ -15,6 +15,7 @@ export class PolicyCache {
   readonly #log: Logger
   #index: PolicyIndex | null = null
   #reading: Promise<void> | null = null
+  #following: Promise<void> | null = null
   #confirmedMs: number | null = null
 
   constructor(options: {
@@ -44,9 +45,22 @@ export class PolicyCache {
     else this.#confirmedMs = this.#clock.monotonicMs()
   }
 
-  /** Reads the policies; callers that ask while a read is under way share it. */
+  /**
+   * Reads the policies, by a read that begins no earlier than the call: one under way may have missed the change
+   * that the caller was told of. However many callers there are, one read runs and at most one follows.
+   */
   refresh(): Promise<void> {
-    this.#reading ??= this.#read().finally(() => {
+    if (this.#reading === null) return this.#start()
+    const begin = (): Promise<void> => {
+      this.#following = null
+      return this.#reading ?? this.#start()
+    }
+    this.#following ??= this.#reading.then(begin, begin)
+    return this.#following
+  }
+
+  #start(): Promise<void> {
+    this.#reading = this.#read().finally(() => {
       this.#reading = null
     })
     return this.#reading

@@ -58,10 +58,10 @@ export interface GroupResult {
 }
 
 /**
- * Reads of newer policies that one check waits for. The first may join a read begun before the change; if a
- * second is not enough the region's own records disagree, and waiting longer helps nobody.
+ * Reads of newer policies that one check waits for. One is enough unless policies change again meanwhile; if
+ * some more are not, the region's own records disagree, and waiting longer helps nobody.
  */
-const REROUTES_MAX = 2
+const REROUTES_MAX = 4
 
 /** Decides a group; cost 0 reads. Policies that turn out stale are read again first. */
 export async function decideGroup(

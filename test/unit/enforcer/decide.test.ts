@@ -218,7 +218,7 @@ describe('decide under policies that change', () => {
     index = indexOf(policies({ onStoreFailure: 'deny' }))
     store.script = () => fail('QUOTA_POLICY_STALE')
     expect(await ask(['tenant'])).toMatchObject({ allowed: false, degraded: true })
-    expect(store.asked).toHaveLength(3)
+    expect(store.asked).toHaveLength(5)
     refresh = async () => fail('QUOTA_STORE_UNAVAILABLE')
     expect(await ask(['tenant'])).toMatchObject({ allowed: false, degraded: true })
   })

@@ -84,12 +84,27 @@ describe('PolicyCache', () => {
     expect(cache.current()?.version).toBe(4)
   })
 
-  it('shares one read among all who ask meanwhile', async () => {
-    const { cache, reader } = heldBy({ now: snapshot(1) })
-    await Promise.all([cache.refresh(), cache.refresh(), cache.refresh()])
-    expect(reader.readAll).toHaveBeenCalledTimes(1)
-    await cache.refresh()
+  it('reads at most twice for all who ask meanwhile, the second time after they asked', async () => {
+    const held = { now: snapshot(1) }
+    const { cache, reader } = heldBy(held)
+    const first = cache.refresh()
+    held.now = snapshot(2)
+    await Promise.all([first, cache.refresh(), cache.refresh(), cache.refresh()])
     expect(reader.readAll).toHaveBeenCalledTimes(2)
+    expect(cache.current()?.version).toBe(2)
+    await cache.refresh()
+    expect(reader.readAll).toHaveBeenCalledTimes(3)
+  })
+
+  it('reads again for those who asked during a read that failed', async () => {
+    const held: { now: RegionPolicies | Error } = { now: new Error('away') }
+    const { cache } = heldBy(held)
+    const failing = cache.refresh()
+    const following = cache.refresh()
+    await expect(failing).rejects.toThrow('away')
+    held.now = snapshot(2)
+    await following.catch(() => cache.refresh())
+    expect(cache.current()?.version).toBe(2)
   })
 
   it('says how long ago Redis confirmed the version', async () => {

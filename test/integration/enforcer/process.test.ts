@@ -1,0 +1,165 @@
+import { execFileSync } from 'node:child_process'
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Agent, request } from 'undici'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { PACKAGE_ROOT } from '../../../shared/runtime/assets.ts'
+import { type ServerProcess, startServer } from '../../support/server-process.ts'
+import { aPolicy, startRegion, type TestRegion } from './region.ts'
+
+/** Inside the package, so that the build finds its dependencies; its own, so that no other build is disturbed. */
+const BUILD = join(PACKAGE_ROOT, 'node_modules', '.cache', `enforcer-test-${process.pid}`)
+
+const CHECK = JSON.stringify({
+  domain: 'api',
+  descriptors: [{ entries: [{ key: 'tenant', value: 'acme' }] }],
+})
+
+let region: TestRegion
+let service: ServerProcess | undefined
+
+beforeAll(() => {
+  const tsc = join(PACKAGE_ROOT, 'node_modules', '.bin', 'tsc')
+  execFileSync(tsc, ['-p', 'tsconfig.build.json', '--outDir', BUILD], { cwd: PACKAGE_ROOT })
+}, 120_000)
+afterAll(() => rm(BUILD, { recursive: true, force: true }))
+
+beforeEach(async () => {
+  region = await startRegion([aPolicy({ limits: [{ capacity: 1_000_000 }] })])
+})
+afterEach(async () => {
+  await service?.stop('SIGKILL')
+  await region.stop()
+})
+
+async function start(env: Record<string, string> = {}): Promise<{ url: string }> {
+  service = await startServer(
+    process.execPath,
+    [join(BUILD, 'services', 'enforcer', 'main.js')],
+    '"msg":"listening"',
+    {
+      env: {
+        PATH: process.env['PATH'],
+        REGION: 'us-east-1',
+        REDIS_URL: region.redis.url,
+        ENFORCER_PORT: '0',
+        ...env,
+      },
+    },
+  )
+  const url = /"url":"([^"]+)"/.exec(service.log())?.[1] ?? ''
+  await expect
+    .poll(async () => (await fetch(`${url}/readyz`)).status, { timeout: 10_000 })
+    .toBe(200)
+  return { url }
+}
+
+function exitCode(): Promise<number | null> {
+  return new Promise((resolve) => service?.child.once('exit', resolve))
+}
+
+/** Checks over one lasting connection until told to close it, as a caller behind a load balancer does. */
+async function checkUntilToldToLeave(url: string): Promise<{ checks: number; failed: string[] }> {
+  const dispatcher = new Agent({ connections: 1, pipelining: 1 })
+  const failed: string[] = []
+  let checks = 0
+  for (let isLeaving = false; !isLeaving; checks++) {
+    const reply = await request(`${url}/v1/check`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: CHECK,
+      dispatcher,
+    })
+    const body = await reply.body.text()
+    if (reply.statusCode !== 200 || !body.includes('"allowed":true')) failed.push(body)
+    isLeaving = reply.headers['connection'] === 'close'
+  }
+  await dispatcher.close()
+  return { checks, failed }
+}
+
+describe('the enforcer process', () => {
+  it('answers every check of a load while it shuts down, and exits with 0', async () => {
+    const { url } = await start({ DRAIN_DELAY_MS: '300' })
+    const load = Array.from({ length: 16 }, () => checkUntilToldToLeave(url))
+    await expect
+      .poll(async () =>
+        Number(
+          /outcome="allowed"[^}]*} (\d+)/.exec(await (await fetch(`${url}/metrics`)).text())?.[1],
+        ),
+      )
+      .toBeGreaterThan(100)
+    const exited = exitCode()
+    service?.child.kill('SIGTERM')
+    await expect.poll(async () => (await fetch(`${url}/readyz`)).status).toBe(503)
+    for (const caller of await Promise.all(load)) {
+      expect(caller.failed).toEqual([])
+      expect(caller.checks).toBeGreaterThan(1)
+    }
+    expect(await exited).toBe(0)
+  })
+
+  it('exits with 0 within its deadline while Redis hangs and checks wait for it', async () => {
+    const { url } = await start({ SHUTDOWN_DEADLINE_MS: '2000' })
+    region.redis.pause()
+    const waiting = Array.from({ length: 20 }, () =>
+      fetch(`${url}/v1/check`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: CHECK,
+      }).then((reply) => reply.json()),
+    )
+    const exited = exitCode()
+    const stoppedMs = performance.now()
+    service?.child.kill('SIGTERM')
+    const answers = await Promise.allSettled(waiting)
+    expect(await exited).toBe(0)
+    expect(performance.now() - stoppedMs).toBeLessThan(2_000)
+    // A connection that the kernel had not handed over yet is refused; nobody gets a broken answer.
+    for (const answer of answers) {
+      if (answer.status === 'fulfilled') expect(answer.value).toMatchObject({ degraded: true })
+    }
+    region.redis.resume()
+  })
+
+  it('starts while Redis is away, alive and not ready, and exits with 0 on a signal', async () => {
+    service = await startServer(
+      process.execPath,
+      [join(BUILD, 'services', 'enforcer', 'main.js')],
+      '"msg":"listening"',
+      {
+        env: {
+          PATH: process.env['PATH'],
+          REGION: 'us-east-1',
+          REDIS_URL: '/nonexistent/redis.sock',
+          ENFORCER_PORT: '0',
+        },
+      },
+    )
+    const url = /"url":"([^"]+)"/.exec(service.log())?.[1] ?? ''
+    expect((await fetch(`${url}/livez`)).status).toBe(200)
+    expect((await fetch(`${url}/readyz`)).status).toBe(503)
+    const check = await fetch(`${url}/v1/check`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: CHECK,
+    })
+    expect(check.status).toBe(503)
+    expect(await check.json()).toMatchObject({ code: 'QUOTA_STORE_UNAVAILABLE' })
+    const exited = exitCode()
+    service.child.kill('SIGINT')
+    expect(await exited).toBe(0)
+  })
+
+  it('says every wrong setting by name and exits with 1', async () => {
+    const failed = startServer(
+      process.execPath,
+      [join(BUILD, 'services', 'enforcer', 'main.js')],
+      'listening',
+      { env: { PATH: process.env['PATH'], ENFORCER_PORT: 'http', REDIS_URL: 'http://x' } },
+    )
+    await expect(failed).rejects.toThrow(
+      /exited with 1[\s\S]*ENFORCER_PORT[\s\S]*REGION[\s\S]*REDIS_URL/,
+    )
+  })
+})
