@@ -1,7 +1,6 @@
 import { isNewer } from '../../shared/core/ledger/state.ts'
 import type { RegionRecord } from '../../shared/core/ledger/types.ts'
 import type { Limit, Policy, RegionId } from '../../shared/core/policy.ts'
-import { REGIONS_MAX } from '../../shared/core/units.ts'
 import {
   createUsageTable,
   mergeForeign,
@@ -34,19 +33,23 @@ export interface RegionHealth {
 /**
  * What the regions said last, in memory: the newest record of each, and usage merged over the windows kept.
  *
- * Bounded: at most REGIONS_MAX records, and usage of known limits over a fixed number of windows. Starts empty
- * and is complete again once each region has published, which it does every second.
+ * Bounded: one record of each registered region, and usage of known limits over a fixed number of windows. Starts
+ * empty and is complete again once each region has published, which it does every second.
  */
 export class LiveView {
   readonly #heard = new Map<RegionId, HeardRecord>()
   #usage = createUsageTable(NO_REGION)
   #limits = new Map<number, Limit>()
+  #members: ReadonlySet<RegionId> = new Set()
 
-  /** Takes in a record; one that is not newer than the last of its region changes nothing. */
+  /**
+   * Takes in a record; false for one that changes nothing: of a region that is not registered, or not newer
+   * than the last of its region.
+   */
   hear(record: RegionRecord, nowMs: number): boolean {
+    if (!this.#members.has(record.from)) return false
     const last = this.#heard.get(record.from)
     if (last !== undefined && !isNewer(record.mark, last.record.mark)) return false
-    if (last === undefined && this.#heard.size >= REGIONS_MAX) return false
     this.#heard.set(record.from, { record, heardAtMs: nowMs })
     this.#usage = mergeForeign(
       this.#usage,
@@ -62,8 +65,9 @@ export class LiveView {
     for (const policy of plane.policies) {
       for (const limit of policy.limits) this.#limits.set(limit.id, limit)
     }
+    this.#members = new Set(plane.members)
     for (const region of this.#heard.keys()) {
-      if (!plane.members.includes(region)) this.#heard.delete(region)
+      if (!this.#members.has(region)) this.#heard.delete(region)
     }
     this.prune(nowMs)
   }

@@ -99,14 +99,15 @@ export async function resetPolicy(db: Db, change: PolicyChange): Promise<StoredP
     checkPrecondition(change.precondition, nameOf(change.key), before)
     await resetUsage(trx, before.id)
     await touchPolicy(trx, before.id, await takeRevision(trx))
+    const policy = await requirePolicy(trx, change.key)
     await recordAudit(trx, change.context, {
       action: 'policy.reset',
       objectKind: 'policy',
       objectId: nameOf(change.key),
-      before: null,
-      after: null,
+      before: usageEpochsOf(before),
+      after: usageEpochsOf(policy),
     })
-    return await requirePolicy(trx, change.key)
+    return policy
   })
 }
 
@@ -114,6 +115,10 @@ export async function requirePolicy(db: Db, key: PolicyKey): Promise<StoredPolic
   const policy = await findPolicy(db, key)
   if (policy !== null) return policy
   throw new QuotaError('QUOTA_POLICY_NOT_FOUND', `there is no policy ${nameOf(key)}`)
+}
+
+function usageEpochsOf(policy: StoredPolicy): unknown {
+  return { limits: policy.limits.map(({ name, usageEpoch }) => ({ name, usageEpoch })) }
 }
 
 function nameOf(key: PolicyKey): string {

@@ -20,6 +20,7 @@ import {
   POLICY_REVISION_SUBJECT,
   regionOfSubject,
 } from '../protocol/subjects.ts'
+import { createFailureLog, type FailureLog } from '../runtime/failure-log.ts'
 import type { Logger } from '../runtime/logger.ts'
 import type { NatsLink } from './client.ts'
 
@@ -56,9 +57,16 @@ export interface PolicyPublisherOptions {
  */
 export class PolicyPublisher {
   readonly #options: PolicyPublisherOptions
+  readonly #failures: FailureLog
 
   constructor(options: PolicyPublisherOptions) {
     this.#options = options
+    this.#failures = createFailureLog({
+      log: options.log,
+      fields: {},
+      failedMessage: 'question of a region refused',
+      succeededMessage: 'questions of regions are answered again',
+    })
     options.link.use((connection) => this.#listen(connection))
   }
 
@@ -108,9 +116,10 @@ export class PolicyPublisher {
     try {
       message.respond(JSON.stringify(await reply()))
       this.#options.onAnswer?.(kind, 'answered')
+      this.#failures.succeeded()
     } catch (err) {
       this.#options.onAnswer?.(kind, 'refused')
-      this.#options.log.warn({ err, subject: message.subject }, 'NATS question refused')
+      this.#failures.failed(err)
       const error = isQuotaError(err) ? err.message : 'admin failed to answer; its log says why'
       // The connection may be what failed; the asker's time-out then says so.
       if (!this.#options.link.isConnected()) return

@@ -20,6 +20,8 @@ const LOCK_TIMEOUT_MS = 2_000
 const STATEMENT_TIMEOUT_MS = 4_000
 const QUERY_TIMEOUT_MS = 5_000
 
+const END_TIMEOUT_MS = 2_000
+
 /** The server ends a transaction whose client has gone silent, so that it does not hold the plane's lock. */
 const IDLE_TRANSACTION_TIMEOUT_MS = 10_000
 
@@ -56,7 +58,7 @@ export function createDatabase<Tables>(options: DatabaseOptions): Kysely<Tables>
   pool.on('error', options.onIdleError)
   return new Kysely<Tables>({
     dialect: new PostgresDialect({
-      pool: { connect: () => connect(pool), end: () => pool.end() },
+      pool: { connect: () => connect(pool), end: () => end(pool) },
     }),
   })
 }
@@ -79,6 +81,16 @@ async function connect(pool: Pool): Promise<PostgresPoolClient> {
     })
   }
   return { query, release: () => client.release(isBroken) }
+}
+
+/** A server that has frozen does not say goodbye; nothing is lost by leaving without it. */
+async function end(pool: Pool): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, END_TIMEOUT_MS)
+  })
+  await Promise.race([pool.end(), late])
+  clearTimeout(timer)
 }
 
 function unavailable(cause: unknown): QuotaError {

@@ -119,6 +119,7 @@ export async function startAdmin(
     call,
     async register(...regions) {
       for (const region of regions) await call('PUT', `/v1/regions/${region}`, {})
+      await follower.stepOnce()
     },
     create: (overrides) => call('POST', '/v1/policies', aPolicy(overrides)),
     async close() {

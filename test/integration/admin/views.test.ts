@@ -150,6 +150,16 @@ describe('shares', () => {
     expect((await shares()).limits[0].keys).toEqual([])
   })
 
+  it('of a region that is not registered are not heard', async () => {
+    expect(admin.follower.hear(aRecord({ from: 'mars', rows: [aRow(keyId('tenant=acme'))] }))).toBe(
+      false,
+    )
+    expect(admin.live.heard('mars')).toBeNull()
+    await admin.register('mars')
+    admin.follower.hear(aRecord({ from: 'mars', rows: [aRow(keyId('tenant=acme'))] }))
+    expect((await shares()).limits[0].keys).toHaveLength(1)
+  })
+
   it('come in pages of policies, and only of those asked for', async () => {
     await admin.create({ name: 'second', match: [{ key: 'second' }] })
     await admin.follower.stepOnce()

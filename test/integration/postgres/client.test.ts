@@ -118,6 +118,17 @@ describe('the pool', () => {
     await db.destroy()
   })
 
+  it('closes in time while the server is frozen', async () => {
+    const { db } = connect()
+    const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(db)
+    const backend = rows[0]?.pid ?? 0
+    process.kill(backend, 'SIGSTOP')
+    const startedMs = performance.now()
+    await db.destroy()
+    expect(performance.now() - startedMs).toBeLessThan(4_000)
+    process.kill(backend, 'SIGCONT')
+  })
+
   it('passes other failures on as they are', async () => {
     const { db } = connect()
     const err = await failureOf(sql`select * from no_such_table`.execute(db))
