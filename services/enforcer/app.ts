@@ -4,7 +4,7 @@ import { CHECK_BODY_BYTES_MAX, invalidCheck } from '../../shared/protocol/check-
 import { type ReadinessCheck, useHealth } from '../../shared/runtime/health.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import type { Registry } from '../../shared/runtime/metrics.ts'
-import { useProblems } from '../../shared/runtime/problem.ts'
+import { refuseByFramework, useProblems } from '../../shared/runtime/problem.ts'
 import { type CheckRouteOptions, useChecks } from './check-route.ts'
 
 export interface EnforcerAppOptions extends CheckRouteOptions {
@@ -30,6 +30,7 @@ export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance 
     bodyLimit: CHECK_BODY_BYTES_MAX,
     // A request on a connection that is still open is answered, with `Connection: close`, rather than refused.
     return503OnClosing: false,
+    frameworkErrors: refuseByFramework,
   })
   useProblems(app, log)
   acceptJsonOnly(app)

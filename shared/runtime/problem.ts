@@ -1,5 +1,6 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type InputProblem, QuotaError } from '../errors.ts'
+import { createFailureLog, type FailureLog } from './failure-log.ts'
 import type { Logger } from './logger.ts'
 
 /** An RFC 9457 problem document; `code` and `errors` are extensions. */
@@ -46,10 +47,20 @@ export function sendProblem(
   return reply.code(problem.status).type('application/problem+json').send(JSON.stringify(body))
 }
 
+/** For Fastify's option `frameworkErrors`: what it refuses before any route is found, such as a malformed URL. */
+export function refuseByFramework(
+  err: FastifyError,
+  _req: FastifyRequest,
+  reply: FastifyReply,
+): void {
+  sendProblem(reply, { status: err.statusCode ?? 400, code: err.code, detail: err.message })
+}
+
 /**
  * Makes every failure of `app` a problem document. Must be called before routes are registered.
  *
- * What a caller can mend is said in full; a failure of ours says only its code and the request id.
+ * What a caller can mend or wait for is said in full; of an unexpected failure only the request id, under which
+ * the log has it. An outage that fails each request is logged now and then, not once a request.
  */
 export function useProblems(app: FastifyInstance, log: Logger): void {
   app.setNotFoundHandler((req, reply) =>
@@ -59,17 +70,25 @@ export function useProblems(app: FastifyInstance, log: Logger): void {
       detail: `there is no ${req.method} ${req.url.split('?')[0]}`,
     }),
   )
-  app.setErrorHandler((err: FastifyError, req, reply) => sendError(err, req, reply, log))
+  const outages = createFailureLog({
+    log,
+    fields: {},
+    failedMessage: 'request failed',
+    succeededMessage: 'requests succeed again',
+  })
+  app.setErrorHandler((err: FastifyError, req, reply) =>
+    sendError(err, req, reply, { log, outages }),
+  )
 }
 
 function sendError(
   err: FastifyError,
   req: FastifyRequest,
   reply: FastifyReply,
-  log: Logger,
+  { log, outages }: { log: Logger; outages: FailureLog },
 ): FastifyReply {
   if (err instanceof QuotaError) {
-    if (err.status >= 500) log.warn({ err, reqId: req.id }, 'request failed')
+    if (err.status >= 500) outages.failed(err)
     return sendProblem(reply, {
       status: err.status,
       code: err.code,
