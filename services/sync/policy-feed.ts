@@ -62,7 +62,9 @@ export class PolicyFeed {
     this.#isFullWanted = false
     try {
       await this.#pull(isFull ? EMPTY_PLANE : this.#plane)
+      this.#options.metrics.policyPulls.inc({ outcome: 'answered' })
     } catch (err) {
+      this.#options.metrics.policyPulls.inc({ outcome: 'failed' })
       this.#isPullWanted = true
       this.#isFullWanted ||= isFull
       throw err

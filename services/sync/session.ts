@@ -21,6 +21,7 @@ import type { RecordBus, RegionStore } from '../../shared/core/ports.ts'
 import { QuotaError } from '../../shared/errors.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
+import { ClockWatch } from './clock-watch.ts'
 import type { Inbox } from './inbox.ts'
 import { type Leadership, RENEW_INTERVAL_MS } from './leadership.ts'
 import type { SyncMetrics } from './metrics.ts'
@@ -61,7 +62,7 @@ export class Session {
   #sentMs = Number.NEGATIVE_INFINITY
   #isUrgent = false
   #isServing = false
-  #storeOffsetMs: number | null = null
+  readonly #clockWatch = new ClockWatch(CLOCK_SKEW_MAX_MS)
 
   /** `store` is open under a fence of this process's own; sequence numbers below `seqReserved` may be used. */
   constructor(deps: SessionDeps, store: RegionStore, seqReserved: number) {
@@ -230,10 +231,9 @@ export class Session {
 
   /** Windows and deadlines hang on both clocks; each reading places them anew, so a jump is only said. */
   #watchStoreClock(offsetMs: number): void {
+    const movedMs = this.#clockWatch.watch(offsetMs)
+    if (movedMs === 0) return
     const { metrics, log } = this.#deps
-    const movedMs = offsetMs - (this.#storeOffsetMs ?? offsetMs)
-    this.#storeOffsetMs = offsetMs
-    if (Math.abs(movedMs) <= CLOCK_SKEW_MAX_MS) return
     metrics.clockJumps.inc()
     log.warn({ movedMs: Math.round(movedMs) }, 'the clock of Redis moved against this process')
   }

@@ -19,7 +19,7 @@ function unitsOf(region: TestPlane['us'], tenant: string): number | undefined {
 }
 
 describe('two regions with one limit', () => {
-  it('move shares from 60/40 toward the busier side, and never admit more than the limit together', async () => {
+  it('move shares from 60/40 toward the busier side, and never admit more than the limit together (INV-2, INV-5)', async () => {
     const { us, eu } = plane
     const stopUs = us.enforcer.offer(120, 'busy')
     const stopEu = eu.enforcer.offer(1_080, 'busy')

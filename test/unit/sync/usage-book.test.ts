@@ -96,6 +96,13 @@ describe('the usage of a region', () => {
     expect(told.filter((rows) => rows.length > 0).length).toBe(3)
   })
 
+  it('of peers is never published, only its own is (INV-9)', () => {
+    const book = new UsageBook('us-east-1')
+    book.countOwn(aLedger(), [rowOf(5)], NOW_MS)
+    book.countForeign(aLedger(), aRecord({ from: 'eu-west-1', usage: [rowOf(7)] }), NOW_MS)
+    expect(admittedIn(book.take(aLedger(), NOW_MS))).toEqual([5])
+  })
+
   it('counts a peer only while it is a member, and once however often it says the same', () => {
     const book = new UsageBook('us-east-1')
     const record = aRecord({ from: 'eu-west-1', usage: [rowOf(7)] })
