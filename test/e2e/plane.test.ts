@@ -1,19 +1,25 @@
-import { chmod, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { PlaneDescription } from '../../services/cli/plane/topology.ts'
-import { finish, firstLine, isAlive, quotaplane, REGIONS, spawnCli } from './support.ts'
+import {
+  finish,
+  firstLine,
+  isAlive,
+  quotaplane,
+  REGIONS,
+  spawnCli,
+  temporaryFolder,
+} from './support.ts'
 
 let folder = ''
 let env: Readonly<Record<string, string>> = {}
+let remove = async (): Promise<void> => {}
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'quota-e2e-'))
-  await chmod(folder, 0o755)
-  // Everything that the launcher leaves on disk would be seen here.
-  env = { TMPDIR: folder, XDG_RUNTIME_DIR: folder }
+  ;({ path: folder, env, remove } = await temporaryFolder())
 })
-afterAll(() => rm(folder, { recursive: true, force: true }))
+afterAll(() => remove())
 
 const POLICY = `
 domain: api

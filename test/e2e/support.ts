@@ -1,5 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Collector } from '../../services/cli/demo/collector.ts'
@@ -62,6 +64,19 @@ export async function firstLine(child: ChildProcess): Promise<string> {
   if (child.stdout === null) throw new Error('the process has no standard output')
   for await (const line of createInterface({ input: child.stdout })) return line
   throw new Error(`it ended without a line\n${err}`)
+}
+
+/** A folder that takes everything a process puts on disk, so that what it leaves there is seen. */
+export async function temporaryFolder(): Promise<{
+  readonly path: string
+  readonly env: Readonly<Record<string, string>>
+  remove(): Promise<void>
+}> {
+  const path = await mkdtemp(join(tmpdir(), 'quota-e2e-'))
+  // PostgreSQL's account must be able to pass, or the launcher goes elsewhere.
+  await chmod(path, 0o755)
+  const remove = (): Promise<void> => rm(path, { recursive: true, force: true })
+  return { path, env: { TMPDIR: path, XDG_RUNTIME_DIR: path }, remove }
 }
 
 export function isAlive(pid: number): boolean {
