@@ -7,7 +7,7 @@ import { createDatabase } from '../../shared/postgres/client.ts'
 import type { Tables } from '../../shared/postgres/tables.ts'
 import { PACKAGE_ROOT } from '../../shared/runtime/assets.ts'
 import { systemClock } from '../../shared/runtime/clock.ts'
-import { readEnv } from '../../shared/runtime/env.ts'
+import { readEnvOrExit } from '../../shared/runtime/env.ts'
 import { type EveryOptions, every } from '../../shared/runtime/every.ts'
 import { createLifecycle, type Lifecycle, runService } from '../../shared/runtime/lifecycle.ts'
 import { createLogger, type Logger } from '../../shared/runtime/logger.ts'
@@ -26,7 +26,7 @@ const FOLLOW_INTERVAL_MS = 1_000
 /** Longer than any query may take, so that a step ends by its own failure, which says more. */
 const FOLLOW_TIMEOUT_MS = 30_000
 
-const config = readEnv(adminEnv, process.env)
+const config = readEnvOrExit(adminEnv, process.env)
 const log = createLogger({ service: 'admin', level: config.LOG_LEVEL })
 const life = createLifecycle({ log, deadlineMs: config.SHUTDOWN_DEADLINE_MS })
 await runService(life, log, () => start(config, log, life))

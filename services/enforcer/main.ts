@@ -4,7 +4,7 @@ import { createCheckStore } from '../../shared/redis/check-store.ts'
 import { createRedis } from '../../shared/redis/client.ts'
 import { createPolicyReader } from '../../shared/redis/policy-reader.ts'
 import { systemClock } from '../../shared/runtime/clock.ts'
-import { readEnv } from '../../shared/runtime/env.ts'
+import { readEnvOrExit } from '../../shared/runtime/env.ts'
 import { createFailureLog } from '../../shared/runtime/failure-log.ts'
 import { createLifecycle, runService } from '../../shared/runtime/lifecycle.ts'
 import { createLogger } from '../../shared/runtime/logger.ts'
@@ -12,7 +12,7 @@ import { createRegistry } from '../../shared/runtime/metrics.ts'
 import { enforcerEnv } from './config.ts'
 import { createEnforcer, type Enforcer } from './enforcer.ts'
 
-const config = readEnv(enforcerEnv, process.env)
+const config = readEnvOrExit(enforcerEnv, process.env)
 const log = createLogger({ service: 'enforcer', region: config.REGION, level: config.LOG_LEVEL })
 const life = createLifecycle({ log, deadlineMs: config.SHUTDOWN_DEADLINE_MS })
 

@@ -4,7 +4,7 @@ import { NatsPolicyClient } from '../../shared/nats/policy-client.ts'
 import { NatsRecordBus } from '../../shared/nats/record-bus.ts'
 import { connectRegionStore } from '../../shared/redis/region-store.ts'
 import { systemClock } from '../../shared/runtime/clock.ts'
-import { readEnv } from '../../shared/runtime/env.ts'
+import { readEnvOrExit } from '../../shared/runtime/env.ts'
 import { createLifecycle, runService } from '../../shared/runtime/lifecycle.ts'
 import { createLogger } from '../../shared/runtime/logger.ts'
 import { createRegistry } from '../../shared/runtime/metrics.ts'
@@ -15,7 +15,7 @@ import { createSyncMetrics } from './metrics.ts'
 import { createBusObserver } from './observe-bus.ts'
 import { within } from './within.ts'
 
-const config = readEnv(syncEnv, process.env)
+const config = readEnvOrExit(syncEnv, process.env)
 const region = config.REGION
 const log = createLogger({ service: 'sync', region, level: config.LOG_LEVEL })
 const life = createLifecycle({ log, deadlineMs: config.SHUTDOWN_DEADLINE_MS })

@@ -48,3 +48,16 @@ export function readEnv<Shape extends z.ZodRawShape>(
   const problems = parsed.error.issues.map((issue) => `  ${issue.path.join('.')}: ${issue.message}`)
   throw new Error(`the environment is not usable:\n${problems.join('\n')}`)
 }
+
+/** As `readEnv`, for a program that is starting: a problem is printed without a stack trace, and ends it with 1. */
+export function readEnvOrExit<Shape extends z.ZodRawShape>(
+  schema: z.ZodObject<Shape>,
+  environment: Readonly<Record<string, string | undefined>>,
+): Readonly<z.infer<z.ZodObject<Shape>>> {
+  try {
+    return readEnv(schema, environment)
+  } catch (err) {
+    process.stderr.write(`${err instanceof Error ? err.message : String(err)}\n`)
+    process.exit(1)
+  }
+}
