@@ -67,6 +67,7 @@ export async function startSession(
   const { memory } = deps
   const opened = await store.open()
   memory.writtenPlane = null
+  memory.isServing = false
   const beginning = await begin(deps, store, opened, ledSinceMs)
   const firstSeq = Math.max(opened.seqReserved, memory.ledger.nextSeq)
   await store.reserveSeq(firstSeq + SEQ_RESERVE)

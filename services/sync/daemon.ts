@@ -66,7 +66,7 @@ export class Daemon {
 
   /** True while this daemon leads and the region's enforcers are served under policies that may be used. */
   get isServing(): boolean {
-    return this.#phase === 'leading' && this.#options.memory.writtenPlane !== null
+    return this.#phase === 'leading' && this.#options.memory.isServing
   }
 
   start(): void {

@@ -13,6 +13,8 @@ export class RegionMemory {
   plane: Plane = EMPTY_PLANE
   /** The plane as Redis last confirmed it; null before. */
   writtenPlane: Plane | null = null
+  /** True once enforcers are served in the present session. */
+  isServing = false
   homes: ReadonlyMap<number, HomePart> = new Map()
   isRecovering = false
   /** The record last sent; the self-audit sums it with those heard. */

@@ -61,7 +61,6 @@ export class Session {
   #measureDueMs = 0
   #sentMs = Number.NEGATIVE_INFINITY
   #isUrgent = false
-  #isServing = false
   readonly #clockWatch = new ClockWatch(CLOCK_SKEW_MAX_MS)
 
   /** `store` is open under a fence of this process's own; sequence numbers below `seqReserved` may be used. */
@@ -108,9 +107,9 @@ export class Session {
     await this.handle({ kind: 'limits', policyRevision, members, limits: ledgerLimits(plane) })
     if (memory.writtenPlane !== plane) await this.#writePolicies()
     memory.freshSinceMs = null
-    if (this.#isServing) return
+    if (memory.isServing) return
     await this.#store.serve()
-    this.#isServing = true
+    memory.isServing = true
   }
 
   /** Publishes a record now; there is nothing to say before the region's limits are known. */

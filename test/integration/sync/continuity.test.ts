@@ -71,10 +71,45 @@ describe('a Redis that restarts empty under a living daemon', () => {
   })
 })
 
+describe('a Redis that hangs', () => {
+  it('leaves the daemon in doubt: it tells nothing until it has read again under a new fence', async () => {
+    const listener = new UsageListener(plane.nats.url)
+    const stop = offerBoth()
+    await untilBorrowing(plane.eu.daemon(), 8_000)
+    const { fence, incarnation } = plane.eu.daemon().service.memory.ledger
+    plane.eu.redis.pause()
+    await vi.waitFor(async () => expect(await plane.eu.daemon().metric('in_doubt')).toBe(1), {
+      timeout: 5_000,
+      interval: 20,
+    })
+    const toldInDoubt = listener.records.filter((record) => record.from === 'eu-west-1').length
+    plane.eu.redis.resume()
+    await vi.waitFor(async () => expect(await plane.eu.daemon().metric('in_doubt')).toBe(0), {
+      timeout: 8_000,
+      interval: 20,
+    })
+    await untilBorrowing(plane.eu.daemon(), 10_000)
+    await stop()
+    const told = listener.records.filter((record) => record.from === 'eu-west-1')
+    expect(told.length).toBeGreaterThan(toldInDoubt)
+    for (const { mark } of told.slice(toldInDoubt)) {
+      expect(mark.incarnation).toBe(incarnation)
+      expect(mark.fence).toBeGreaterThan(fence)
+    }
+    expect(overshoot(together(), LIMIT)).toBe(0)
+    await listener.close()
+  })
+})
+
 describe('a region that lost its Redis and its daemon', () => {
   it('recovers on its floor under a new incarnation, then has its base, and its usage goes on', async () => {
     const listener = new UsageListener(plane.nats.url)
     for (let i = 0; i < 50; i++) await plane.us.enforcer.check('acme', 10)
+    expect([
+      plane.us.enforcer.admitted,
+      plane.us.enforcer.denied,
+      plane.us.enforcer.failed,
+    ]).toEqual([500, 0, 0])
     await vi.waitFor(() => expect(listener.total('us-east-1')).toBe(500), { timeout: 5_000 })
     const { incarnation } = plane.us.daemon().service.memory.ledger
     await plane.us.daemon().kill()
