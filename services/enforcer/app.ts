@@ -12,6 +12,12 @@ export interface EnforcerAppOptions extends CheckRouteOptions {
   readonly registry: Registry
 }
 
+/** A check is small and its caller near: what takes longer to arrive holds a connection for nothing. */
+const REQUEST_TIMEOUT_MS = 5_000
+
+/** How often Node.js looks for such requests; its own default of 30 s would make that the time-out. */
+const REQUEST_CHECK_INTERVAL_MS = 1_000
+
 /**
  * The enforcer's HTTP side: `POST /v1/check`, `/livez`, `/readyz`, `/metrics`.
  *
@@ -28,6 +34,8 @@ export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance 
     // A line a check would cost more than the check and would hold descriptors.
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: CHECK_BODY_BYTES_MAX,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    http: { connectionsCheckingInterval: REQUEST_CHECK_INTERVAL_MS },
     // A request on a connection that is still open is answered, with `Connection: close`, rather than refused.
     return503OnClosing: false,
     frameworkErrors: refuseByFramework,

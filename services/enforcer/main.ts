@@ -12,6 +12,9 @@ import { createRegistry } from '../../shared/runtime/metrics.ts'
 import { enforcerEnv } from './config.ts'
 import { createEnforcer, type Enforcer } from './enforcer.ts'
 
+/** What answering the last checks takes beyond the wait for Redis, on a busy host. */
+const LAST_REQUESTS_MS = 1_000
+
 const config = readEnvOrExit(enforcerEnv, process.env)
 const log = createLogger({ service: 'enforcer', region: config.REGION, level: config.LOG_LEVEL })
 const life = createLifecycle({ log, deadlineMs: config.SHUTDOWN_DEADLINE_MS })
@@ -61,10 +64,18 @@ function listen({ app }: Enforcer): Promise<string> {
   return app.listen({ host: config.ENFORCER_HOST, port: config.ENFORCER_PORT })
 }
 
-/** Readiness has failed by now. Goes on answering until the load balancer has noticed, then lets checks finish. */
+/**
+ * Readiness has failed by now. Goes on answering until the load balancer has noticed, then lets checks finish.
+ * A request that is still arriving after that is cut off: a caller that stopped half-way would hold the process.
+ */
 async function drain({ app }: Enforcer): Promise<void> {
   await delay(config.DRAIN_DELAY_MS)
-  await app.close()
+  const closed = app.close()
+  const isClosed = closed.then(() => true)
+  if (await Promise.race([isClosed, delay(config.REDIS_DEADLINE_MS + LAST_REQUESTS_MS, false)]))
+    return
+  app.server.closeAllConnections()
+  await closed
 }
 
 /** An uncaught exception shuts the service down, with exit code 1. */

@@ -73,7 +73,7 @@ describe('a policy change', () => {
     }
   })
 
-  it('lets no check under way be decided by older policies, nor fail (B128)', async () => {
+  it('lets no check under way be decided by older policies, nor fail (INV-8, B128)', async () => {
     let policy = window(1_000_000)
     await introduce(policy)
     let isEditing = true

@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { rm } from 'node:fs/promises'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import { Agent, request } from 'undici'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
@@ -120,6 +121,22 @@ describe('the enforcer process', () => {
       if (answer.status === 'fulfilled') expect(answer.value).toMatchObject({ degraded: true })
     }
     region.redis.resume()
+  })
+
+  it('is not held up in shutting down by a caller that stopped half-way', async () => {
+    const { url } = await start({ SHUTDOWN_DEADLINE_MS: '5000', REDIS_DEADLINE_MS: '100' })
+    const half = connect(Number(new URL(url).port), '127.0.0.1')
+    half.on('error', () => {})
+    await new Promise<void>((resolve) => {
+      half.write('POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{"domain"', () =>
+        resolve(),
+      )
+    })
+    await fetch(`${url}/livez`)
+    const exited = exitCode()
+    service?.child.kill('SIGTERM')
+    expect(await exited).toBe(0)
+    half.destroy()
   })
 
   it('starts while Redis is away, alive and not ready, and exits with 0 on a signal', async () => {
