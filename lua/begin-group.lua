@@ -14,11 +14,13 @@ Atomic because a share written before must not count after, and none written aft
 ]]
 local fence = tonumber(ARGV[1])
 local meta = read_meta(redis.call('GET', KEYS[1]))
-if not meta or meta.fence ~= fence then return FENCED end
+-- Once under each fence: its number tells the shares of this boot from all others.
+if not meta or meta.fence ~= fence or meta.boot == fence then return FENCED end
 if not is_server(ARGV[2]) then return OTHER_SERVER end
 
 local now = now_us()
-local start_us = ARGV[4] == 'full' and 0 or now
+-- What was stored in this very microsecond was stored before.
+local start_us = ARGV[4] == 'full' and 0 or now + 1
 write_meta(KEYS[1], meta, {
   boot = fence, incarnation = tonumber(ARGV[3]), start_us = start_us, recovering = ARGV[5] == '1', serving = false,
 })

@@ -136,7 +136,7 @@ export interface RegionStore {
   /**
    * Starts a new boot in every slot group and stops serving checks until `serve`. Shares of another incarnation
    * do not count any more. `levels` empty: buckets start again at zero, running windows count as full; full:
-   * only where this region never admitted anything. Left out where the store was kept.
+   * only where this region never admitted anything. Once per opening; left out where the store was kept.
    */
   begin(boot: {
     readonly incarnation: number

@@ -23,26 +23,23 @@ export interface Opened {
 export class RegionLink {
   readonly redis: Redis
   readonly #texts: ScriptTexts
-  readonly #shas: ReadonlyMap<ScriptName, string>
+  #shas: ReadonlyMap<ScriptName, string> = new Map()
   #opened: Opened | null = null
 
-  private constructor(redis: Redis, texts: ScriptTexts, shas: ReadonlyMap<ScriptName, string>) {
+  constructor(redis: Redis, texts: ScriptTexts) {
     this.redis = redis
     this.#texts = texts
-    this.#shas = shas
   }
 
-  /** Loads the daemon's scripts over a connection that was just made. */
-  static async over(redis: Redis, texts: ScriptTexts): Promise<RegionLink> {
+  /** Loads the daemon's own scripts; after a connection was made, and again at each opening. */
+  async loadScripts(): Promise<void> {
     const names = (Object.keys(SCRIPTS) as ScriptName[]).filter(
       (name) => SCRIPTS[name].loader === 'open',
     )
-    const shas = await Promise.all(names.map((name) => loadScript(redis, texts[name])))
-    return new RegionLink(
-      redis,
-      texts,
-      new Map(names.map((name, index) => [name, shas[index] ?? ''])),
+    const shas = await this.within("load the daemon's scripts", () =>
+      Promise.all(names.map((name) => loadScript(this.redis, this.#texts[name]))),
     )
+    this.#shas = new Map(names.map((name, index) => [name, shas[index] ?? '']))
   }
 
   textOf(name: ScriptName): string {

@@ -37,10 +37,9 @@ export async function connectRegionStore(options: RegionStoreOptions): Promise<R
   })
   try {
     await redis.connect()
-    return new RedisRegionStore(
-      await RegionLink.over(redis, options.scripts ?? readScripts()),
-      options.clock,
-    )
+    const link = new RegionLink(redis, options.scripts ?? readScripts())
+    await link.loadScripts()
+    return new RedisRegionStore(link, options.clock)
   } catch (err) {
     redis.disconnect()
     throw unavailable('Redis could not be reached', err)
@@ -81,6 +80,7 @@ class RedisRegionStore implements RegionStore {
 
   async open(): Promise<OpenedStore> {
     this.#link.markClosed()
+    await this.#link.loadScripts()
     const { fence, replicationId, metas, offsetMs } = await fenceAll(this.#link, this.#clock)
     this.#offsetMs = offsetMs
     // The first reading goes back as far as readings may.

@@ -1,4 +1,5 @@
 import type { Redis } from 'ioredis'
+import { vi } from 'vitest'
 import { counterId, counterName, slotGroup } from '../../shared/core/counter-id.ts'
 import type { LedgerRow, ShareWrite } from '../../shared/core/ledger/types.ts'
 import type { RegionLimit, RegionLimitSpec, RegionPolicySpec } from '../../shared/core/policy.ts'
@@ -64,6 +65,12 @@ export class RedisRegion {
     await this.daemon.begin({ incarnation, levels, recovering: false })
     await this.write(limits)
     await this.daemon.serve()
+  }
+
+  /** Opens the store and begins a further boot, which is not served yet. */
+  async boot(incarnation: number, levels: 'full' | 'empty' = 'empty'): Promise<void> {
+    await this.daemon.open()
+    await this.daemon.begin({ incarnation, levels, recovering: false })
   }
 
   /** Writes the limits as the region's policies, one policy for each. */
@@ -134,10 +141,18 @@ export class RedisRegion {
     return this.daemon.writeShares([write]).then((outcomes) => outcomes.get(change.id))
   }
 
-  /** A further daemon on the same Redis, as after a restart of the process. */
+  /** A new daemon on the same Redis, as after a restart of the process. */
   async restartDaemon(): Promise<void> {
     await this.daemon.close()
     this.daemon = await connectDaemon(this.server.url, this.time)
+  }
+
+  /** Begins anew on a Redis that came back empty. */
+  async reconnect(): Promise<void> {
+    await vi.waitFor(() => this.redis.ping(), 5_000)
+    await this.time.set(this.time.us)
+    await this.restartDaemon()
+    await this.begin(this.limits)
   }
 
   async stop(): Promise<void> {
@@ -179,7 +194,7 @@ export function emptyRow(id: string): LedgerRow {
   return { id, lent: {}, borrowed: {}, quarantine: [] }
 }
 
-function policyOf(limit: RegionLimitSpec): RegionPolicySpec {
+export function policyOf(limit: RegionLimitSpec): RegionPolicySpec {
   return {
     id: limit.id,
     domain: 'api',

@@ -136,8 +136,7 @@ describe('the share of a window', () => {
 
   it('does not shrink in a window that began before the boot', async () => {
     const id = await beginWindow()
-    await region.daemon.open()
-    await region.daemon.begin({ incarnation: 1, levels: 'empty', recovering: false })
+    await region.boot(1)
     await region.daemon.serve()
     expect(await region.share({ id, home: HALF, shrinks: true })).toBe('occupied')
     expect(await region.check()).toMatchObject({ allowed: false, retryAfterMs: 50_000 })
