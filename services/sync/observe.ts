@@ -5,12 +5,16 @@ import {
   STRANGER,
 } from '../../shared/core/ledger/state.ts'
 import type { LedgerEffect, LentRow, ShareWrite } from '../../shared/core/ledger/types.ts'
-import type { RegionId } from '../../shared/core/policy.ts'
+import type { Limit, RegionId } from '../../shared/core/policy.ts'
 import { usageOf } from '../../shared/core/usage/usage-table.ts'
 import { usageWindowMs } from '../../shared/core/usage-window.ts'
 import { auditShares } from './audit.ts'
 import type { SyncMetrics } from './metrics.ts'
+import type { Plane } from './plane.ts'
 import type { RegionMemory } from './region-memory.ts'
+
+/** Limits with metrics of their own. A plane of many thousands would cost the tick and Prometheus dearly. */
+const LIMITS_SHOWN_MAX = 1_000
 
 /** Counts what moved between two states of the ledger. */
 export function countMoves(
@@ -110,18 +114,26 @@ function showLimits(metrics: SyncMetrics, memory: RegionMemory, nowMs: number): 
   const storeMs = nowMs + memory.ledger.storeOffsetMs
   metrics.usage.reset()
   metrics.epoch.reset()
-  for (const policy of memory.plane.policies.values()) {
+  for (const { limit, path } of shownLimits(memory.plane)) {
+    const label = { limit: path }
+    const window = Math.floor(storeMs / usageWindowMs(limit.windowMs))
+    const { own, foreign } = usageOf(memory.usage.table, {
+      limitId: limit.id,
+      usageEpoch: limit.usageEpoch,
+      window,
+    })
+    metrics.usage.set({ ...label, scope: 'own' }, own.admitted - own.returned)
+    metrics.usage.set({ ...label, scope: 'foreign' }, foreign.admitted - foreign.returned)
+    metrics.epoch.set(label, memory.ledger.epochs.get(limit.id)?.epoch ?? limit.epoch)
+  }
+}
+
+function* shownLimits(plane: Plane): Generator<{ readonly limit: Limit; readonly path: string }> {
+  let left = LIMITS_SHOWN_MAX
+  for (const policy of plane.policies.values()) {
     for (const limit of policy.limits) {
-      const label = { limit: `${policy.domain}/${policy.name}/${limit.name}` }
-      const window = Math.floor(storeMs / usageWindowMs(limit.windowMs))
-      const { own, foreign } = usageOf(memory.usage.table, {
-        limitId: limit.id,
-        usageEpoch: limit.usageEpoch,
-        window,
-      })
-      metrics.usage.set({ ...label, scope: 'own' }, own.admitted - own.returned)
-      metrics.usage.set({ ...label, scope: 'foreign' }, foreign.admitted - foreign.returned)
-      metrics.epoch.set(label, memory.ledger.epochs.get(limit.id)?.epoch ?? limit.epoch)
+      if (left-- === 0) return
+      yield { limit, path: `${policy.domain}/${policy.name}/${limit.name}` }
     }
   }
 }
