@@ -1,4 +1,5 @@
 /** Two regions on one NATS, with an admin in memory. */
+import type { Policy } from '../../../shared/core/policy.ts'
 import { aPolicy, MemoryPlane } from '../../support/memory-plane.ts'
 import { type NatsServer, startNats } from '../../support/nats-server.ts'
 import { type RedisServer, startRedisServer } from '../../support/redis-server.ts'
@@ -27,18 +28,12 @@ export interface TestRegion {
   start(): TestDaemon
 }
 
-/** `natsUrlOf` may put a proxy between a region and NATS. */
-export async function startPlane(
-  options: { readonly natsUrlOf?: (region: TestRegionId, url: string) => string } = {},
-): Promise<TestPlane> {
-  const { natsUrlOf = (_region, url) => url } = options
+export async function startPlane(policy: Policy = aPolicy()): Promise<TestPlane> {
   const nats = await startNats()
   const plane = new MemoryPlane(REGIONS)
-  plane.put(aPolicy())
+  plane.put(policy)
   const admin = new TestAdmin(nats.url, plane)
-  const regions = await Promise.all(
-    REGIONS.map((region) => startRegion(region, natsUrlOf(region, nats.url))),
-  )
+  const regions = await Promise.all(REGIONS.map((region) => startRegion(region, nats.url)))
   const [us, eu] = regions
   if (us === undefined || eu === undefined) throw new Error('two regions were started')
   return {

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { aPolicy } from '../../support/memory-plane.ts'
-import { startPlane, type TestPlane, type TestRegion } from './plane.ts'
-import { untilLeading } from './region.ts'
+import { LIMIT, startPlane, type TestPlane, type TestRegion } from './plane.ts'
+import { overshoot, untilLeading } from './region.ts'
+import { UsageListener } from './usage-listener.ts'
 
 /** The stated bound for a change to reach the enforcers of every region. */
 const CHANGE_BOUND_MS = 2_000
@@ -35,12 +36,7 @@ describe('a policy change', () => {
     plane.admin.plane.put(aPolicy({ capacity: 2_000 }))
     plane.admin.announce()
     await untilBothHave([2_000], CHANGE_BOUND_MS)
-    const homes = await Promise.all(
-      [plane.us, plane.eu].map(async ({ enforcer }) => {
-        const { policies } = await enforcer.policies()
-        return policies[0]?.limits[0]?.home
-      }),
-    )
+    const homes = await Promise.all([plane.us, plane.eu].map(homeOf))
     expect(homes).toEqual([600_000, 400_000])
   })
 
@@ -94,3 +90,53 @@ describe('a policy change', () => {
     expect(await plane.us.enforcer.check('acme')).toBe(true)
   })
 })
+
+describe('a change of the base split', () => {
+  let plane: TestPlane
+
+  beforeAll(async () => {
+    plane = await startPlane()
+    await untilLeading(plane.us.start(), plane.eu.start())
+  })
+
+  afterAll(() => plane?.stop())
+
+  it('shrinks the donor before the other grows, and is said to be adopted by both (INV-4)', async () => {
+    const before = { 'us-east-1': 600_000, 'eu-west-1': 400_000 }
+    const after = { 'us-east-1': 300_000, 'eu-west-1': 700_000 }
+    const adopted = new Map<string, number>()
+    const listener = new UsageListener(plane.nats.url)
+    const stops = [plane.us.enforcer.offer(600), plane.eu.enforcer.offer(600)]
+    plane.admin.plane.put(aPolicy({ epoch: 2, base: after, previousBase: before }))
+    plane.admin.announce()
+    await vi.waitFor(
+      async () => {
+        // The one that grows first: had it grown by then, the donor must have shrunk before.
+        const eu = (await homeOf(plane.eu)) ?? 0
+        const us = (await homeOf(plane.us)) ?? 0
+        expect(us + eu).toBeLessThanOrEqual(1_000_000)
+        for (const record of listener.records) adopted.set(record.from, record.adopted['1'] ?? 0)
+        expect([us, eu, adopted.get('us-east-1'), adopted.get('eu-west-1')]).toEqual([
+          300_000, 700_000, 2, 2,
+        ])
+      },
+      { timeout: 10_000, interval: 10 },
+    )
+    plane.admin.plane.put(aPolicy({ epoch: 2, base: after, previousBase: null }))
+    plane.admin.announce()
+    await vi.waitFor(
+      async () => expect(await plane.us.daemon().metric('policy_revision')).toBe(4),
+      { timeout: CHANGE_BOUND_MS },
+    )
+    await Promise.all(stops.map((stop) => stop()))
+    await listener.close()
+    expect(await plane.us.daemon().metric('base_epoch')).toBe(2)
+    const together = [...plane.us.enforcer.admissions, ...plane.eu.enforcer.admissions]
+    expect(overshoot(together, LIMIT)).toBe(0)
+  })
+})
+
+async function homeOf(region: TestRegion): Promise<number | undefined> {
+  const { policies } = await region.enforcer.policies()
+  return policies[0]?.limits[0]?.home
+}

@@ -1,15 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { aPolicy } from '../../support/memory-plane.ts'
 import { LIMIT, startPlane, type TestPlane } from './plane.ts'
 import { overshoot, tenantCounter, untilLeading } from './region.ts'
-
-let plane: TestPlane
-
-beforeAll(async () => {
-  plane = await startPlane()
-  await untilLeading(plane.us.start(), plane.eu.start())
-})
-
-afterAll(() => plane?.stop())
 
 /** Units that a region may use of the tenant's counter, as its ledger last had the store confirm them. */
 function unitsOf(region: TestPlane['us'], tenant: string): number | undefined {
@@ -18,7 +10,16 @@ function unitsOf(region: TestPlane['us'], tenant: string): number | undefined {
   return written === null || written === undefined ? undefined : written.home + written.borrowed
 }
 
-describe('two regions with one limit', () => {
+describe('two regions with one token bucket', () => {
+  let plane: TestPlane
+
+  beforeAll(async () => {
+    plane = await startPlane()
+    await untilLeading(plane.us.start(), plane.eu.start())
+  })
+
+  afterAll(() => plane?.stop())
+
   it('move shares from 60/40 toward the busier side, and never admit more than the limit together (INV-2, INV-5)', async () => {
     const { us, eu } = plane
     const stopUs = us.enforcer.offer(120, 'busy')
@@ -70,5 +71,38 @@ describe('two regions with one limit', () => {
     expect(left).toBeGreaterThan(5)
     expect(await eu.daemon().metric('convergence_lag_seconds')).toBeLessThan(2.5)
     expect(await us.daemon().metric('tracked_keys')).toBe(1)
+  })
+})
+
+describe('two regions with one fixed window', () => {
+  let plane: TestPlane
+
+  beforeAll(async () => {
+    plane = await startPlane(aPolicy({ algorithm: 'fixed_window' }))
+    await untilLeading(plane.us.start(), plane.eu.start())
+  })
+
+  afterAll(() => plane?.stop())
+
+  it('move shares back and forth, and admit no more than the limit in any window (INV-6)', async () => {
+    const { us, eu } = plane
+    for (const [busy, idle] of [
+      [eu, us],
+      [us, eu],
+    ] as const) {
+      const stops = [busy.enforcer.offer(1_080, 'busy'), idle.enforcer.offer(120, 'busy')]
+      await vi.waitFor(() => expect(unitsOf(busy, 'busy')).toBeGreaterThan(820_000), {
+        timeout: 8_000,
+        interval: 20,
+      })
+      await Promise.all(stops.map((stop) => stop()))
+    }
+    const inWindow = new Map<number, number>()
+    for (const { atUs, cost } of [...us.enforcer.admissions, ...eu.enforcer.admissions]) {
+      const window = Math.floor(atUs / 1e6)
+      inWindow.set(window, (inWindow.get(window) ?? 0) + cost)
+    }
+    expect(Math.max(...inWindow.values())).toBeLessThanOrEqual(LIMIT.perSecond)
+    expect(us.enforcer.failed + eu.enforcer.failed).toBe(0)
   })
 })
