@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { z } from 'zod'
-import { announceReplay, planReplay, runReplay } from '../demo/replay.ts'
-import { announceShift, runShift } from '../demo/shift.ts'
+import { announceReplay, planReplay, type ReplayResult, runReplay } from '../demo/replay.ts'
+import { announceShift, runShift, type ShiftResult } from '../demo/shift.ts'
 import { summariseReplay, summariseShift } from '../demo/summary.ts'
 import { readTrace, type Trace } from '../demo/trace.ts'
 import { REGION_FROM_HELP, regionRuleOf } from '../demo/trace-region.ts'
@@ -27,12 +27,7 @@ const flagsSchema = z.object({
 })
 type DemoFlags = z.infer<typeof flagsSchema>
 
-/** What a run measured, for either output. */
-interface Outcome {
-  readonly report: { readonly overshoot: number; readonly checks: number }
-  readonly failed: number
-  readonly summary: string
-}
+type Outcome = ShiftResult | ReplayResult
 
 /** Adds `quotaplane demo`. */
 export function addDemoCommand(program: Command, io: Io): void {
@@ -122,10 +117,9 @@ async function driveShift(
   const { seconds } = flags
   const regions = plane.regions.map(({ region }) => region)
   say(screen, `\n${announceShift(regions, seconds)}\n`)
-  const { report, failed } = await runShift(plane, { seconds, screen, signal })
-  const summary = summariseShift(report, failed, regions)
-  say(screen, `\n${summary}`)
-  return { report, failed, summary }
+  const result = await runShift(plane, { seconds, screen, signal })
+  say(screen, `\n${summariseShift(result, regions)}`)
+  return result
 }
 
 async function driveReplay(
@@ -137,10 +131,9 @@ async function driveReplay(
 ): Promise<Outcome> {
   const plan = planReplay(trace, flags.speed ?? null)
   say(screen, `\n${announceReplay(trace, plan)}\n`)
-  const { report, failed } = await runReplay(plane, trace, plan, { screen, signal })
-  const summary = summariseReplay(report, failed)
-  say(screen, `\n${summary}`)
-  return { report, failed, summary }
+  const result = await runReplay(plane, trace, plan, { screen, signal })
+  say(screen, `\n${summariseReplay(result)}`)
+  return result
 }
 
 /** The exit code says whether the promise was kept. */

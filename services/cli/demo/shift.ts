@@ -45,6 +45,8 @@ export interface ShiftReport {
 export interface ShiftResult {
   readonly report: ShiftReport
   readonly failed: number
+  /** Checks that the load was to offer. */
+  readonly planned: number
 }
 
 /** A load with one turn. */
@@ -102,7 +104,8 @@ export async function runShift(
     (sender, originMs) =>
       offerLoad(load, sender, { originMs, client: CLIENT, descriptors: DESCRIPTORS, signal }),
   )
-  return { report: report(collector, load, regions.length), failed: collector.failed }
+  const planned = options.seconds * OFFERED_PER_SECOND
+  return { report: report(collector, load, regions.length), failed: collector.failed, planned }
 }
 
 function report(collector: Collector, load: TurningLoad, regions: number): ShiftReport {

@@ -1,11 +1,13 @@
 import { grouped, percent, table } from '../table.ts'
-import type { ReplayReport } from './replay.ts'
-import type { ShiftReport } from './shift.ts'
+import type { ReplayReport, ReplayResult } from './replay.ts'
+import type { ShiftReport, ShiftResult } from './shift.ts'
+
+/** A load under this part of the plan is worth a word: the figures say little about a limit that was hardly met. */
+const OFFERED_MIN = 0.95
 
 /** Figures and one plain sentence at the end of the demo. */
 export function summariseShift(
-  report: ShiftReport,
-  failed: number,
+  { report, failed, planned }: ShiftResult,
   regions: readonly string[],
 ): string {
   const followed =
@@ -27,11 +29,16 @@ export function summariseShift(
       ['time of a check, half / 99 %', `${report.checkP50Ms} ms / ${report.checkP99Ms} ms`],
     ],
   )
-  return [...lines.slice(1), '', shiftSentence(report)].join('\n')
+  return [
+    ...lines.slice(1),
+    ...slowNote(report.checks + failed, planned),
+    '',
+    shiftSentence(report),
+  ].join('\n')
 }
 
 /** The same for a replay. */
-export function summariseReplay(report: ReplayReport, failed: number): string {
+export function summariseReplay({ report, failed }: ReplayResult): string {
   const byRegion = table(
     ['region', '>requests', '>admitted', '>denied'],
     report.regions.map(({ region, offered, admitted, denied }) => [
@@ -74,6 +81,13 @@ function replaySentence(report: ReplayReport): string {
   }
   const denied = regions.reduce((sum, region) => sum + region.denied, 0)
   return `Of ${grouped(report.checks)} real requests of ${grouped(clients)} clients, ${grouped(denied)} were turned away, and neither any client's limit nor the limit over all was ever exceeded, although ${regions.length} regions decided each on its own.`
+}
+
+/** On a machine that is too busy the figures are true, and about less than was announced. */
+function slowNote(offered: number, planned: number): string[] {
+  if (offered >= OFFERED_MIN * planned) return []
+  const part = percent(offered / planned)
+  return ['', `This machine was too busy to offer more than ${part} of the planned checks.`]
 }
 
 function failedRow(failed: number): string[][] {

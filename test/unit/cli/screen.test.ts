@@ -75,13 +75,19 @@ describe('the demo', () => {
       checkP50Ms: 1.2,
       checkP99Ms: 6.1,
     }
-    const good = summariseShift(report, 0, ['us', 'eu'])
+    const summary = (part: Partial<typeof report>): string =>
+      summariseShift({ report: { ...report, ...part }, failed: 0, planned: 48_000 }, ['us', 'eu'])
+    const good = summary({})
     expect(good).toContain('never admitted more than their one limit allows')
     expect(good).toContain('0.4 s after it moved')
-    const bad = summariseShift({ ...report, overshoot: 7 }, 0, ['us', 'eu'])
+    expect(good).not.toContain('too busy')
+    const bad = summary({ overshoot: 7 })
     expect(bad).toContain('The limit was exceeded: 7 checks too many')
-    const still = summariseShift({ ...report, convergenceMs: null }, 0, ['us', 'eu'])
-    expect(still).toContain('did not follow')
+    const slow = { report, failed: 0, planned: 96_000 }
+    expect(summariseShift(slow, ['us', 'eu'])).toContain('more than 50 % of the planned')
+    expect(summariseShift({ ...slow, report: { ...report, convergenceMs: null } }, [])).toContain(
+      'did not follow',
+    )
   })
 })
 
