@@ -25,6 +25,7 @@ export class RegionLink {
   readonly #texts: ScriptTexts
   #shas: ReadonlyMap<ScriptName, string> = new Map()
   #opened: Opened | null = null
+  #isGivenUp = false
 
   constructor(redis: Redis, texts: ScriptTexts) {
     this.redis = redis
@@ -91,7 +92,7 @@ export class RegionLink {
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
-        this.redis.disconnect()
+        this.#giveUp()
         reject(unavailable(`${what}: no reply within ${REGION_DEADLINE_MS} ms`))
       }, REGION_DEADLINE_MS)
     })
@@ -106,6 +107,13 @@ export class RegionLink {
 
   close(): void {
     this.markClosed()
+    this.#giveUp()
+  }
+
+  /** Once: each call leaves a listener on the socket of a server that hangs, and many calls end together. */
+  #giveUp(): void {
+    if (this.#isGivenUp) return
+    this.#isGivenUp = true
     this.redis.disconnect()
   }
 }
