@@ -30,6 +30,15 @@ const SMOOTHING_MS_MAX = 30_000
 /** Standard deviations that a change must pass to be believed at once. */
 const SIGNIFICANCE = 3
 
+/**
+ * A change too small to be told from noise in one interval is looked for in the intervals before it, too, up to
+ * this long: half of the demand of a slow limit leaving would otherwise take several smoothing times to notice.
+ */
+const RUN_MS = 1_000
+
+/** A rate of less than one token in this many smoothing times is what smoothing leaves of demand that ended. */
+const LEFTOVER = 2
+
 /** A region denies by more than noise from this many tokens in an interval on, and this part of the attempts. */
 const HUNGRY_DENIED_MIN = 3
 const HUNGRY_DENIED_PART = 0.05
@@ -46,6 +55,13 @@ export interface DemandEstimate {
   /** Attempted tokens a second, smoothed; null before the first interval. */
   readonly perSecond: number | null
   readonly hungry: boolean
+  /** The last intervals, newest first, up to RUN_MS and not before the estimate last followed quickly. */
+  readonly run: readonly Interval[]
+}
+
+interface Interval {
+  readonly attempted: number
+  readonly elapsedMs: number
 }
 
 /** Cumulative figures of one key as its region counted them. */
@@ -67,7 +83,7 @@ export interface DemandSetting {
 /** The first reading of a key only sets the mark that the next is measured from. */
 export function beginDemand(reading: DemandReading): DemandEstimate {
   const { atMs, admitted, denied } = reading
-  return { atMs, admitted, denied, perSecond: null, hungry: false }
+  return { atMs, admitted, denied, perSecond: null, hungry: false, run: [] }
 }
 
 /** The estimate after one more reading; the same one when too little time has passed to learn from. */
@@ -87,28 +103,62 @@ export function measureDemand(
     admitted: reading.admitted,
     denied: reading.denied,
     hungry,
-    perSecond: follow(estimate.perSecond, { attempted, elapsedMs, hungry }, setting),
+    ...follow(estimate, { attempted, elapsedMs, hungry }, setting),
   }
 }
 
-interface Interval {
-  readonly attempted: number
-  readonly elapsedMs: number
-  readonly hungry: boolean
+function follow(
+  { perSecond: known, run }: DemandEstimate,
+  interval: Interval & { readonly hungry: boolean },
+  setting: DemandSetting,
+): Pick<DemandEstimate, 'perSecond' | 'run'> {
+  const offered = rateOf(interval)
+  if (known === null) return { perSecond: offered, run: [] }
+  // One deviation below what was seen: a jump up must not land above the truth half of the time.
+  const surely = offered - (Math.sqrt(interval.attempted) / interval.elapsedMs) * 1_000
+  if (interval.hungry && surely > known) return { perSecond: surely, run: [] }
+  const slowMs = paceMs(setting.tokensPerSecond, SMOOTHING_MS)
+  const { attempted, elapsedMs } = interval
+  const recent = [{ attempted, elapsedMs }, ...run]
+  const believed = sumsOf(recent).find((seen) => isBelieved(known, seen, setting))
+  if (believed !== undefined) {
+    return { perSecond: towards(known, believed, slowMs / QUICKER), run: [] }
+  }
+  return { perSecond: towards(known, interval, slowMs), run: within(recent, RUN_MS) }
 }
 
-function follow(known: number | null, interval: Interval, setting: DemandSetting): number {
-  const seconds = interval.elapsedMs / 1_000
-  const offered = interval.attempted / seconds
-  if (known === null) return offered
-  // One deviation below what was seen: a jump up must not land above the truth half of the time.
-  const surely = offered - Math.sqrt(interval.attempted) / seconds
-  if (interval.hungry && surely > known) return surely
+/** Rises are followed at once when they are no noise; falls only while somebody else is short. */
+function isBelieved(known: number, seen: Interval, setting: DemandSetting): boolean {
+  const seconds = seen.elapsedMs / 1_000
   const noise = (SIGNIFICANCE * Math.sqrt(Math.max(1, known * seconds))) / seconds
-  const slowMs = paceMs(setting.tokensPerSecond, SMOOTHING_MS)
-  const isQuick = offered > known + noise || (offered < known - noise && setting.isOtherHungry)
-  const constant = isQuick ? slowMs / QUICKER : slowMs
-  return known + (offered - known) * (1 - Math.exp(-interval.elapsedMs / constant))
+  const offered = rateOf(seen)
+  return offered > known + noise || (offered < known - noise && setting.isOtherHungry)
+}
+
+/** Exponential smoothing over the interval; what is left of demand that has ended counts as none. */
+function towards(known: number, seen: Interval, constantMs: number): number {
+  const next = known + (rateOf(seen) - known) * (1 - Math.exp(-seen.elapsedMs / constantMs))
+  const isOver = seen.attempted === 0 && next * constantMs * LEFTOVER < 1_000
+  return isOver ? 0 : next
+}
+
+function rateOf(interval: Interval): number {
+  return (interval.attempted * 1_000) / interval.elapsedMs
+}
+
+/** The newest interval, the two newest together, and so on. */
+function sumsOf(recent: readonly Interval[]): readonly Interval[] {
+  let [attempted, elapsedMs] = [0, 0]
+  return recent.map((interval) => {
+    attempted += interval.attempted
+    elapsedMs += interval.elapsedMs
+    return { attempted, elapsedMs }
+  })
+}
+
+function within(recent: readonly Interval[], spanMs: number): readonly Interval[] {
+  const sums = sumsOf(recent)
+  return recent.filter((_, index) => (sums[index]?.elapsedMs ?? 0) <= spanMs)
 }
 
 /** At least `leastMs`, and the time of some tokens of a limit of this rate: less than that holds mostly noise. */

@@ -8,10 +8,10 @@
 import { matchInOrder, type Transfer } from '../base-split.ts'
 import type { RegionId } from '../policy.ts'
 import { POOL_UNITS } from '../units.ts'
-import type { Claim, Target } from './allocator.ts'
+import { type AllocatedLimit, type Claim, needOf, type Target } from './allocator.ts'
 
 /** Surplus that is not worth a move: this while some region denies, the other while none does. */
-const SURPLUS_MIN_HUNGRY = POOL_UNITS / 500
+const SURPLUS_MIN_HUNGRY = POOL_UNITS / 200
 const SURPLUS_MIN = (POOL_UNITS * 3) / 100
 
 /** Needs below this are noise; a loan for them would cost a row in each record. */
@@ -26,6 +26,14 @@ export interface MovePlan {
   readonly donors: readonly RegionId[]
 }
 
+/** True when some region needs more than it has: only then can there be anything to move. */
+export function isAnyShort(claims: readonly Claim[], limit: AllocatedLimit): boolean {
+  return claims.some((claim) => {
+    const need = Math.max(claim.floor, needOf(claim.demand, limit))
+    return claim.share + needMin(need) <= need
+  })
+}
+
 export function planMoves(claims: readonly Claim[], targets: readonly Target[]): MovePlan {
   const shares = new Map(claims.map((claim) => [claim.region, claim.share]))
   const surplusMin = claims.some((claim) => claim.hungry) ? SURPLUS_MIN_HUNGRY : SURPLUS_MIN
@@ -34,7 +42,9 @@ export function planMoves(claims: readonly Claim[], targets: readonly Target[]):
     .map((target) => ({ region: target.region, units: shareOf(target) - target.target }))
     .filter(({ units }) => units > surplusMin)
   const takers = targets
-    .filter((target) => shareOf(target) + needMin(target) <= Math.min(target.need, target.target))
+    .filter(
+      (target) => shareOf(target) + needMin(target.need) <= Math.min(target.need, target.target),
+    )
     .map((target) => ({ region: target.region, units: target.target - shareOf(target) }))
   return {
     transfers: matchInOrder(donors, takers),
@@ -44,6 +54,6 @@ export function planMoves(claims: readonly Claim[], targets: readonly Target[]):
 }
 
 /** A region that holds nothing at all may need less than NEED_MIN and still be unable to admit anything. */
-function needMin(target: Target): number {
-  return Math.max(1, Math.min(NEED_MIN, target.need))
+function needMin(need: number): number {
+  return Math.max(1, Math.min(NEED_MIN, need))
 }

@@ -3,7 +3,7 @@ import type { Claim } from '../allocation/allocator.ts'
 import { floorOf } from '../base-split.ts'
 import type { CounterId } from '../descriptor.ts'
 import type { RegionId } from '../policy.ts'
-import { SILENT_AFTER_MS } from './constants.ts'
+import { DEAF_AFTER_MS, SILENT_AFTER_MS } from './constants.ts'
 import type { Draft } from './draft.ts'
 import { basesOf } from './homes.ts'
 import { quarantinedOf } from './rows.ts'
@@ -40,11 +40,19 @@ export function claimsOn(draft: Draft, key: KeyState, limit: LedgerLimit): reado
     })
 }
 
-/** True for peers that take part in rebalancing: heard lately, and not recovering. */
+/**
+ * True for peers that take part in rebalancing: heard lately, not recovering, and known to hear this region.
+ *
+ * A peer that is heard but does not hear would never learn of a loan, nor could it say that the loan's term is
+ * dead; the lender would go on acknowledging it and never get the units back.
+ */
 export function isInReach(draft: Draft, region: RegionId): boolean {
   const heard = draft.heard.get(region)
   if (heard === undefined || heard.record.recovering) return false
-  return draft.nowMs - heard.atMs <= SILENT_AFTER_MS
+  if (draft.nowMs - heard.atMs > SILENT_AFTER_MS) return false
+  const ack = heard.record.acks[draft.self]
+  const sent = ack?.incarnation === draft.incarnation ? draft.sent.get(ack.seq) : undefined
+  return sent !== undefined && draft.nowMs - sent.atMs <= DEAF_AFTER_MS
 }
 
 export function isOtherHungry(draft: Draft, id: CounterId): boolean {

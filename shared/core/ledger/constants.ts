@@ -41,6 +41,12 @@ export const HUNGRY_REPEAT_MS = 200
 export const SILENT_AFTER_MS = 2_500
 
 /**
+ * A peer whose newest acknowledgement is of a record sent longer ago than this does not hear this region any more:
+ * two silences, one for each direction. Well below LOAN_TTL_MS, so a loan is never begun that must lapse.
+ */
+export const DEAF_AFTER_MS = 2 * SILENT_AFTER_MS
+
+/**
  * Most keys with a ledger of their own in one region. A key costs about 1 kB here, 300 bytes in each record and
  * one write a tick while it borrows; ten thousand are what a daemon handles within a tenth of a second. Keys
  * beyond it stay on their base part: less use of idle shares, never a wrong decision.

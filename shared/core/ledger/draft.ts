@@ -8,6 +8,7 @@ import { parseCounterId } from '../counter-id.ts'
 import type { CounterId } from '../descriptor.ts'
 import type { RegionId } from '../policy.ts'
 import { TRACKED_KEYS_MAX } from './constants.ts'
+import { CopyOnWrite } from './copy-on-write.ts'
 import { emptyRow } from './rows.ts'
 import {
   type Alarm,
@@ -23,14 +24,25 @@ import type { LedgerLimit, LedgerRow } from './types.ts'
 
 type Mutable<T> = { -readonly [Name in keyof T]: T[Name] }
 
+/** What shares and home parts are worked out from: a state at an instant. */
+export interface View extends LedgerState {
+  readonly nowMs: number
+  /** Base parts by limit and region, worked out once. */
+  readonly bases: Map<number, ReadonlyMap<RegionId, number>>
+}
+
+export function viewOf(state: LedgerState, nowMs: number): View {
+  return { ...state, nowMs, bases: new Map() }
+}
+
 export interface Draft
   extends Omit<Mutable<LedgerState>, 'heard' | 'pairs' | 'keys' | 'epochs' | 'drains' | 'alarms'> {
   readonly nowMs: number
-  readonly heard: Map<RegionId, Heard>
-  readonly pairs: Map<RegionId, Pair>
-  readonly keys: Map<CounterId, KeyState>
-  readonly epochs: Map<number, EpochProgress>
-  readonly drains: Map<number, number>
+  readonly heard: CopyOnWrite<RegionId, Heard>
+  readonly pairs: CopyOnWrite<RegionId, Pair>
+  readonly keys: CopyOnWrite<CounterId, KeyState>
+  readonly epochs: CopyOnWrite<number, EpochProgress>
+  readonly drains: CopyOnWrite<number, number>
   readonly alarms: Record<Alarm, number>
   /** Keys whose share may differ from what the store holds. */
   readonly touched: Set<CounterId>
@@ -50,11 +62,11 @@ export function openDraft(state: LedgerState, nowMs: number): Draft {
   return {
     ...state,
     nowMs,
-    heard: new Map(state.heard),
-    pairs: new Map(state.pairs),
-    keys: new Map(state.keys),
-    epochs: new Map(state.epochs),
-    drains: new Map(state.drains),
+    heard: new CopyOnWrite(state.heard),
+    pairs: new CopyOnWrite(state.pairs),
+    keys: new CopyOnWrite(state.keys),
+    epochs: new CopyOnWrite(state.epochs),
+    drains: new CopyOnWrite(state.drains),
     alarms: { ...state.alarms },
     touched: new Set(),
     forgotten: new Set(),
@@ -78,7 +90,14 @@ export function closeDraft(draft: Draft): LedgerState {
     publish: _publish,
     ...state
   } = draft
-  return state
+  return {
+    ...state,
+    heard: draft.heard.result(),
+    pairs: draft.pairs.result(),
+    keys: draft.keys.result(),
+    epochs: draft.epochs.result(),
+    drains: draft.drains.result(),
+  }
 }
 
 /** The instant by the clock that labels windows. */

@@ -1,8 +1,9 @@
 /** Turning what a step changed into writes, and what the store answered into what may be told. */
 import { assert } from '../assert.ts'
 import type { CounterId } from '../descriptor.ts'
-import { askToPublish, type Draft, limitOf, storeNow } from './draft.ts'
-import { homePart } from './homes.ts'
+import { POOL_UNITS } from '../units.ts'
+import { askToPublish, type Draft, limitOf, storeNow, type View } from './draft.ts'
+import { basesOf, homePart } from './homes.ts'
 import { heldOf, isEmpty, outstandingOf, quarantinedOf } from './rows.ts'
 import type { KeyState, PublishNeed, WrittenShare } from './state.ts'
 import type { HomePart, LedgerEffect, PairState, ShareOutcome, ShareWrite } from './types.ts'
@@ -31,11 +32,18 @@ export function flush(draft: Draft): readonly LedgerEffect[] {
   return effects
 }
 
+/** An offer below this is none: it would cost a write and a row for next to nothing. */
+const OFFER_MIN = POOL_UNITS / 1_000
+
 /**
- * Takes the store's answers. A refused shrink never happened: the key is as before, and less is offered until the
- * window that was too full is over.
+ * Takes the store's answers and returns the keys whose shrink was refused. That shrink never happened: the key is
+ * as before, and half as much is offered at most until the window that was too full is over.
  */
-export function confirmShares(draft: Draft, outcomes: ReadonlyMap<CounterId, ShareOutcome>): void {
+export function confirmShares(
+  draft: Draft,
+  outcomes: ReadonlyMap<CounterId, ShareOutcome>,
+): readonly CounterId[] {
+  const refused: CounterId[] = []
   const { pending } = draft
   assert(pending !== null, 'shares were on their way')
   draft.pending = null
@@ -44,10 +52,15 @@ export function confirmShares(draft: Draft, outcomes: ReadonlyMap<CounterId, Sha
     const outcome = outcomes.get(id)
     assert(outcome !== undefined, 'every share has an outcome')
     const before = pending.before.get(id)
-    if (outcome === 'occupied') refuse(draft, id, before)
-    else if (share !== null) confirm(draft, id, share)
-    if (outcome === 'written' && before !== undefined) askToPublish(draft, 'urgent')
+    if (outcome === 'occupied') {
+      refuse(draft, id, before)
+      refused.push(id)
+      continue
+    }
+    if (share !== null) confirm(draft, id, share)
+    if (before !== undefined) askToPublish(draft, 'urgent')
   }
+  return refused
 }
 
 function confirm(draft: Draft, id: CounterId, written: WrittenShare): void {
@@ -59,22 +72,26 @@ function refuse(draft: Draft, id: CounterId, before: KeyState | undefined): void
   const key = draft.keys.get(id)
   const limit = limitOf(draft, id)
   assert(before !== undefined && key !== undefined, 'only a shrink by choice is refused')
-  const shrunk = unitsOf(draft, before) - unitsOf(draft, key)
+  const half = Math.floor((unitsOf(draft, before) - unitsOf(draft, key)) / 2)
   const { windowMs } = limit ?? { windowMs: 1 }
   const untilStoreMs = (Math.floor(storeNow(draft) / windowMs) + 1) * windowMs
-  draft.keys.set(id, { ...before, offer: { units: Math.floor(shrunk / 2), untilStoreMs } })
+  draft.keys.set(id, { ...before, offer: { units: half < OFFER_MIN ? 0 : half, untilStoreMs } })
   draft.touched.add(id)
 }
 
+const NO_PART: HomePart = { home: 0, floor: 0 }
+
 /** What this region may use of a key: its home part without loans, and what it holds of others. */
 export function shareOfKey(
-  draft: Draft,
+  draft: View,
   key: KeyState,
 ): { readonly home: number; readonly borrowed: number; readonly expiresAtMs: number | null } {
   const limit = limitOf(draft, key.row.id)
-  const part = limit === null ? 0 : homePart(draft, limit).home
+  const { home: part, floor } = limit === null ? NO_PART : homePart(draft, limit)
+  const base = limit === null ? 0 : (basesOf(draft, limit).get(draft.self) ?? 0)
   // A donor of an open epoch may have lent more than it has left: it uses nothing until that came home.
-  const home = Math.max(0, part - outstandingOf(key.row) - quarantinedOf(key.row))
+  const own = Math.max(0, base - outstandingOf(key.row) - quarantinedOf(key.row))
+  const home = part === base ? own : Math.min(own, floor)
   if (draft.recoveringUntilMs !== null) return { home, borrowed: 0, expiresAtMs: null }
   const held = heldOf(key.row, draft.pairs, draft.nowMs)
   return { home, borrowed: held.units, expiresAtMs: held.expiresAtMs }

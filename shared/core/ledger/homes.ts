@@ -9,7 +9,7 @@
 import { floorOf, planTransfers } from '../base-split.ts'
 import type { RegionId } from '../policy.ts'
 import { CLOCK_SKEW_MAX_MS, LENDER_WAIT_MS } from './constants.ts'
-import { type Draft, limitOf, storeNow } from './draft.ts'
+import { type Draft, limitOf, storeNow, type View } from './draft.ts'
 import { outstandingOf, quarantinedOf } from './rows.ts'
 import type { EpochProgress, LedgerState } from './state.ts'
 import type { HomePart, LedgerLimit } from './types.ts'
@@ -29,7 +29,7 @@ export function drainEnd(limit: LedgerLimit, storeMs: number): number | null {
 }
 
 /** Base parts of all regions as this region may count on them. */
-export function basesOf(draft: Draft, limit: LedgerLimit): ReadonlyMap<RegionId, number> {
+export function basesOf(draft: View, limit: LedgerLimit): ReadonlyMap<RegionId, number> {
   const known = draft.bases.get(limit.id)
   if (known !== undefined) return known
   const bases = effectiveBases(limit, draft.epochs.get(limit.id)?.adoptedBy ?? new Set())
@@ -55,7 +55,7 @@ function effectiveBases(
 }
 
 /** What this region may use of a limit by itself, and the part of it that it never lends. */
-export function homePart(draft: Draft, limit: LedgerLimit): HomePart {
+export function homePart(draft: View, limit: LedgerLimit): HomePart {
   const base = basesOf(draft, limit).get(draft.self) ?? 0
   const floor = floorOf(base, limit)
   return { home: isOnFloor(draft, limit) ? floor : base, floor }

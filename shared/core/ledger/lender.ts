@@ -56,8 +56,9 @@ function noteReturn(
 /**
  * Takes back everything lent to a peer and begins the pair's next term.
  *
- * The term is stored before the rows. Were it the other way round, a crash in between would leave this region
- * with the units and in a term in which a borrower that was never acknowledged may still begin to use them.
+ * The term is stored before the rows. A crash in between leaves rows of an earlier term, which count as lent until
+ * they are taken back like any other, with a drain that begins anew. The other order would be right only as long
+ * as records are complete: a borrower that first heard of the old term late drops what the next record lacks.
  */
 export function reclaim(draft: Draft, borrower: RegionId): void {
   const { lend, ...pair } = pairOf(draft, borrower)

@@ -6,7 +6,7 @@
  * never happened, and less is offered until that window is over.
  */
 import { allocate } from '../allocation/allocator.ts'
-import { planMoves } from '../allocation/moves.ts'
+import { isAnyShort, planMoves } from '../allocation/moves.ts'
 import type { CounterId } from '../descriptor.ts'
 import type { RegionId } from '../policy.ts'
 import { giveBack, heldFromLender } from './borrower.ts'
@@ -26,6 +26,7 @@ export function rebalance(draft: Draft, id: CounterId): void {
   if (key === undefined || limit === null || draft.recoveringUntilMs !== null) return
   returnToGivingUp(draft, key, limit)
   const claims = claimsOn(draft, key, limit)
+  if (!isAnyShort(claims, limit)) return
   const plan = planMoves(claims, allocate(claims, limit))
   if (plan.short.includes(draft.self) && plan.donors.length > 0) repeatHunger(draft, key)
   if ((key.estimate?.perSecond ?? null) === null) return

@@ -7,7 +7,7 @@ import { assert } from '../assert.ts'
 import type { RegionId } from '../policy.ts'
 import { toMillitokens } from './claims.ts'
 import { LOAN_TTL_MS } from './constants.ts'
-import { openDraft } from './draft.ts'
+import { viewOf } from './draft.ts'
 import { shareOfKey } from './flush.ts'
 import { quarantinedOf } from './rows.ts'
 import type { KeyState, LedgerState, Pair, SentRecord } from './state.ts'
@@ -101,9 +101,9 @@ function pairsOf(state: LedgerState): RegionRecord['pairs'] {
 }
 
 function rowsOf(state: LedgerState, nowMs: number): readonly RecordRow[] {
-  const draft = openDraft(state, nowMs)
+  const view = viewOf(state, nowMs)
   return [...state.keys.values()].map((key) => {
-    const { home, borrowed } = shareOfKey(draft, key)
+    const { home, borrowed } = shareOfKey(view, key)
     return recordRow(key, home + borrowed)
   })
 }

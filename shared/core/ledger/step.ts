@@ -66,7 +66,8 @@ function apply(draft: Draft, event: LedgerEvent): void {
       break
     case 'shares-written':
       adoptEpochs(draft)
-      confirmShares(draft, event.outcomes)
+      // A window had room for less: what it has room for is found by halving, at once.
+      for (const id of confirmShares(draft, event.outcomes)) rebalance(draft, id)
       break
     case 'tick':
       tick(draft)

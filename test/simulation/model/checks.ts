@@ -1,0 +1,110 @@
+/** What must hold after every step of a simulation, and the reference limiters that admissions are held against. */
+import { floorOf } from '../../../shared/core/base-split.ts'
+import type { CounterId } from '../../../shared/core/descriptor.ts'
+import { DRIFT } from '../../../shared/core/ledger/constants.ts'
+import { heldFrom } from '../../../shared/core/ledger/rows.ts'
+import type { LedgerLimit } from '../../../shared/core/ledger/types.ts'
+import { POOL_UNITS } from '../../../shared/core/units.ts'
+import type { DaemonModel } from './daemon.ts'
+import type { StoreModel } from './store.ts'
+
+/** A broken promise; `rule` names it. */
+export class Violation extends Error {
+  readonly rule: string
+
+  constructor(rule: string, detail: string) {
+    super(`${rule}: ${detail}`)
+    this.rule = rule
+  }
+}
+
+export interface Site {
+  readonly region: string
+  readonly daemon: DaemonModel
+  readonly store: StoreModel
+}
+
+/** anytime: what all regions may use of a key together never passes the pool. */
+export function checkPool(sites: readonly Site[], ids: readonly CounterId[]): void {
+  for (const id of ids) {
+    const shares = sites.map((site) => site.store.effective(id, site.daemon.storeMs()))
+    const sum = shares.reduce((all, share) => all + share, 0)
+    if (sum > POOL_UNITS) throw new Violation('pool', `${id} ${sum} of ${shares.join(' + ')}`)
+    if (shares.some((share) => share < 0)) throw new Violation('negative', `${id} ${shares.join()}`)
+  }
+}
+
+/** anytime: what a borrower holds is at most what its lender has out to it. */
+export function checkPairs(sites: readonly Site[]): void {
+  for (const lender of sites) {
+    for (const borrower of sites) {
+      if (lender === borrower || !lender.daemon.isUp || !borrower.daemon.isUp) continue
+      checkPair(lender, borrower)
+    }
+  }
+}
+
+function checkPair(lender: Site, borrower: Site): void {
+  const { state } = borrower.daemon
+  for (const [id, { row }] of state.keys) {
+    const pair = state.pairs.get(lender.region)
+    const held = heldFrom(row.borrowed[lender.region], pair, borrower.daemon.nowMs())
+    // A lender that forgot its loans is on its floor until they are over.
+    const isForgetful = lender.daemon.state.incarnation !== pair?.borrow.incarnation
+    if (held === 0 || isForgetful || lender.daemon.state.limits === null) continue
+    const loan = lender.daemon.state.keys.get(id)?.row.lent[borrower.region]
+    const out = loan === undefined ? 0 : loan.lent - loan.returned
+    if (held > out) {
+      throw new Violation(
+        'pair',
+        `${borrower.region} holds ${held} of ${out} from ${lender.region}`,
+      )
+    }
+  }
+}
+
+/** anytime, outside epochs and recovery: a serving region has at least its floor. */
+export function checkFloors(
+  sites: readonly Site[],
+  ids: readonly CounterId[],
+  limits: (id: CounterId) => LedgerLimit,
+): void {
+  const steady = ids.filter((id) => limits(id).epoch === 0)
+  for (const { region, store, daemon } of sites) {
+    if (!store.isServing || store.isRecovering) continue
+    for (const id of steady) {
+      const limit = limits(id)
+      const floor = floorOf(limit.base[region] ?? 0, limit)
+      const share = store.effective(id, daemon.storeMs())
+      if (share < floor) throw new Violation('floor', `${region} has ${share} of ${floor}`)
+    }
+  }
+}
+
+/** All admissions of one key, against one limiter that sees them all. */
+export class Reference {
+  readonly #limit: LedgerLimit
+  readonly #windows = new Map<number, number>()
+  #tokens: number
+  #atMs = 0
+
+  constructor(limit: LedgerLimit) {
+    this.#limit = limit
+    this.#tokens = limit.burst
+  }
+
+  /** `window` is what the region that admitted labels this instant with. */
+  admit(tokens: number, nowMs: number, window: number): void {
+    const { algorithm, capacity, burst, windowMs } = this.#limit
+    if (algorithm === 'fixed_window') {
+      const count = (this.#windows.get(window) ?? 0) + tokens
+      this.#windows.set(window, count)
+      if (count > capacity) throw new Violation('window', `${count} of ${capacity} in ${window}`)
+      return
+    }
+    const rate = (capacity / windowMs) * (1 + DRIFT)
+    this.#tokens = Math.min(burst, this.#tokens + rate * (nowMs - this.#atMs)) - tokens
+    this.#atMs = nowMs
+    if (this.#tokens < -1e-6) throw new Violation('bucket', `${-this.#tokens} tokens too many`)
+  }
+}

@@ -1,0 +1,283 @@
+/**
+ * A sync daemon around the real ledger: one event at a time, each effect confirmed before the next, and a crash or
+ * a lost reply possible between any two.
+ */
+
+import { URGENT_SPACING_MS } from '../../../shared/core/ledger/constants.ts'
+import { buildRecord } from '../../../shared/core/ledger/record.ts'
+import { createLedger, isNewer, type LedgerState } from '../../../shared/core/ledger/state.ts'
+import { step } from '../../../shared/core/ledger/step.ts'
+import type {
+  Continuity,
+  LedgerEffect,
+  LedgerEvent,
+  RegionRecord,
+  ShareOutcome,
+  ShareWrite,
+} from '../../../shared/core/ledger/types.ts'
+import type { Mutant } from '../mutants.ts'
+import type { Random } from './random.ts'
+import type { Scheduler } from './scheduler.ts'
+import type { Plane, StoreModel } from './store.ts'
+
+export interface DaemonSetting {
+  readonly region: string
+  readonly members: readonly string[]
+  readonly random: Random
+  readonly scheduler: Scheduler
+  readonly store: StoreModel
+  readonly mutant: Mutant
+  /** Chance that a write's reply is lost, whether or not the write was. */
+  readonly doubt: number
+  readonly publish: (record: RegionRecord) => void
+  readonly readPlane: () => Plane
+}
+
+/** A monotonic clock that runs a little too fast or too slow and begins anywhere. */
+export interface Clock {
+  readonly rate: number
+  readonly offsetMs: number
+}
+
+export class DaemonModel {
+  state: LedgerState
+  /** Ends with each crash: what was on its way when it happened must not arrive. */
+  #life = 0
+  #isBusy = false
+  #isUrgent = false
+  #sentMs = Number.NEGATIVE_INFINITY
+  #outcomes: ReadonlyMap<string, ShareOutcome> | null = null
+  /** When the last write asked for reaches the store: they arrive in order. */
+  #dueMs = 0
+  #clock: Clock
+  readonly skewMs: number
+  readonly #setting: DaemonSetting
+  readonly #records = new Map<string, RegionRecord>()
+  #others: LedgerEvent[] = []
+
+  constructor(setting: DaemonSetting, clock: Clock, skewMs: number) {
+    this.#setting = setting
+    this.#clock = clock
+    this.skewMs = skewMs
+    this.state = createLedger(setting.region)
+  }
+
+  get isUp(): boolean {
+    return this.state.incarnation > 0
+  }
+
+  /** By its own monotonic clock. */
+  nowMs(): number {
+    return this.#clock.offsetMs + this.#setting.scheduler.nowMs * this.#clock.rate
+  }
+
+  /** By the region's wall clock, which labels windows. */
+  storeMs(): number {
+    return this.#setting.scheduler.nowMs + this.skewMs
+  }
+
+  /** Begins, or begins again after a crash or a restart of the store. */
+  start(continuity: Continuity, clock?: Clock): void {
+    this.#life += 1
+    this.#isBusy = false
+    this.#outcomes = null
+    this.#others = []
+    this.#isUrgent = false
+    const { store, mutant } = this.#setting
+    if (clock !== undefined) {
+      this.#clock = clock
+      this.#records.clear()
+      this.state = createLedger(this.state.self)
+    }
+    if (continuity === 'lost' || continuity === 'first') store.incarnation += 1
+    store.fence += 1
+    const firstSeq = store.seqReserved
+    store.seqReserved += 1_000_000
+    const event: LedgerEvent = {
+      kind: 'started',
+      continuity: mutant.continuity?.(continuity) ?? continuity,
+      incarnation: store.incarnation,
+      fence: store.fence,
+      firstSeq,
+      pairs: Object.fromEntries(store.pairs),
+      rows: [...store.shares.values()].map((share) => share.row),
+      storeOffsetMs: this.#offset(),
+      bootedAtStoreMs: store.bootedAtMs,
+    }
+    // After amnesia only the plane's own word counts; otherwise what the store kept will do.
+    const { plane } = store
+    const isFresh = continuity === 'lost' || continuity === 'first' || plane === null
+    this.#others.push(event, this.#limits(isFresh ? this.#setting.readPlane() : plane))
+    this.#pump()
+  }
+
+  /** The daemon is gone; its store goes on admitting. */
+  crash(): void {
+    this.#life += 1
+    this.#isBusy = true
+    this.state = createLedger(this.state.self)
+  }
+
+  hear(record: RegionRecord): void {
+    const waiting = this.#records.get(record.from)
+    if (waiting !== undefined && !isNewer(record.mark, waiting.mark)) return
+    this.#records.set(record.from, record)
+    this.#pump()
+  }
+
+  usePlane(plane: Plane): void {
+    this.#give(this.#limits(plane))
+  }
+
+  tick(): void {
+    this.#give({ kind: 'tick' })
+  }
+
+  measure(): void {
+    const { store } = this.#setting
+    const samples = [...store.tallies].map(([id, tally]) => ({ id, ...tally, returned: 0 }))
+    const noticed = [...store.noticed]
+    store.noticed.clear()
+    this.#give({ kind: 'measured', storeOffsetMs: this.#offset(), samples, noticed, missing: [] })
+  }
+
+  #limits(plane: Plane): LedgerEvent {
+    const { members } = this.#setting
+    return { kind: 'limits', policyRevision: plane.revision, limits: plane.limits, members }
+  }
+
+  /** Read over a connection that takes a moment: never more than the true difference. */
+  #offset(): number {
+    return this.storeMs() - this.nowMs() - this.#setting.random.between(0, 5)
+  }
+
+  #give(event: LedgerEvent): void {
+    if (!this.isUp) return
+    this.#others.push(event)
+    this.#pump()
+  }
+
+  #pump(): void {
+    while (!this.#isBusy) {
+      if (this.#isUrgent) this.#publish(true)
+      const other = this.#others.shift()
+      if (other !== undefined) {
+        this.#handle(other)
+        continue
+      }
+      const [record] = this.#records.values()
+      if (record === undefined) return
+      this.#records.delete(record.from)
+      this.#handle({ kind: 'record', record })
+    }
+  }
+
+  #handle(event: LedgerEvent): void {
+    const { mutant } = this.#setting
+    const nowMs = this.nowMs()
+    const before = mutant.beforeStep?.(this.state, event, nowMs) ?? this.state
+    const heard = event.kind === 'record' ? mutant.onRecord?.(event.record, before) : undefined
+    const given: LedgerEvent = heard === undefined ? event : { kind: 'record', record: heard }
+    const { state, effects } = step(before, given, nowMs)
+    this.state = mutant.afterStep?.(state, given, nowMs) ?? state
+    this.#carryOut(effects, 0)
+  }
+
+  #carryOut(effects: readonly LedgerEffect[], place: number): void {
+    const effect = effects[place]
+    if (effect === undefined) {
+      this.#finish()
+      return
+    }
+    if (effect.kind === 'publish') {
+      this.#publish(effect.urgent)
+      this.#carryOut(effects, place + 1)
+      return
+    }
+    this.#isBusy = true
+    this.#write(effect, () => this.#carryOut(effects, place + 1))
+  }
+
+  /** All effects of a step are confirmed: the ledger hears of its shares, or the next event may come. */
+  #finish(): void {
+    this.#isBusy = false
+    const outcomes = this.#outcomes
+    this.#outcomes = null
+    if (outcomes !== null) this.#handle({ kind: 'shares-written', outcomes })
+    else this.#settle()
+  }
+
+  /** Everything asked for is confirmed: a region that started may serve, and go on to what waits. */
+  #settle(): void {
+    const { store } = this.#setting
+    if (this.state.incarnation > 0 && this.state.limits !== null) store.isServing = true
+    this.#pump()
+  }
+
+  #write(effect: Exclude<LedgerEffect, { kind: 'publish' }>, done: () => void): void {
+    const { random, doubt } = this.#setting
+    const outcomes = new Map<string, ShareOutcome>()
+    const isShares = effect.kind === 'write-shares'
+    if (isShares) this.#outcomes = outcomes
+    const parts: (() => void)[] = isShares
+      ? effect.writes.map((write) => () => outcomes.set(write.id, this.#writeShare(write)))
+      : [() => this.#apply(effect)]
+    const isInDoubt = random.chance(doubt)
+    // The last parts of a write in doubt may or may not reach the store.
+    const applied = isInDoubt ? random.whole(0, parts.length) : parts.length
+    for (const part of parts.slice(0, applied)) this.#later(part)
+    this.#later(
+      isInDoubt ? () => this.start(this.#setting.store.isServing ? 'kept' : 'held') : done,
+    )
+  }
+
+  #writeShare(write: ShareWrite): ShareOutcome {
+    const { store, mutant } = this.#setting
+    const offset = this.storeMs() - this.nowMs()
+    const outcome = store.writeShare(write, this.storeMs(), (ms) => ms + offset)
+    return mutant.onOutcome?.(outcome) ?? outcome
+  }
+
+  #apply(effect: Extract<LedgerEffect, { kind: 'write-pairs' | 'write-homes' }>): void {
+    const { store, mutant } = this.#setting
+    if (effect.kind === 'write-homes') {
+      store.writeHomes(effect.homes, effect.recovering, this.storeMs())
+      store.plane = { revision: this.state.policyRevision, limits: this.state.limits ?? new Map() }
+      return
+    }
+    if (mutant.losesPairs === true) return
+    for (const [peer, pair] of Object.entries(effect.pairs)) store.pairs.set(peer, pair)
+  }
+
+  /** A few milliseconds from now at the latest, in the order asked for, unless the daemon crashed by then. */
+  #later(run: () => void): void {
+    const life = this.#life
+    const { scheduler, random } = this.#setting
+    this.#dueMs = Math.max(this.#dueMs, scheduler.nowMs) + random.between(0, 3)
+    scheduler.after(this.#dueMs - scheduler.nowMs, () => {
+      if (this.#life === life) run()
+    })
+  }
+  /** Ticks publish at once; urgent records keep their distance from the last. */
+  #publish(isUrgent: boolean): void {
+    const { scheduler, publish } = this.#setting
+    const waitMs = isUrgent ? this.#sentMs + URGENT_SPACING_MS - scheduler.nowMs : 0
+    if (waitMs > 0) {
+      if (!this.#isUrgent) this.#wake(waitMs)
+      this.#isUrgent = true
+      return
+    }
+    this.#isUrgent = false
+    this.#sentMs = scheduler.nowMs
+    const { state, record } = buildRecord(this.state, [], this.nowMs())
+    this.state = state
+    publish(record)
+  }
+
+  #wake(afterMs: number): void {
+    const life = this.#life
+    this.#setting.scheduler.after(afterMs, () => {
+      if (this.#life === life) this.#pump()
+    })
+  }
+}

@@ -1,0 +1,184 @@
+/**
+ * One region's Redis, as far as the ledger can tell: shares with ledger rows, pairs, home parts, and buckets and
+ * windows that admit by them. It answers, restarts empty, or is gone; it never half-answers.
+ */
+import type { CounterId } from '../../../shared/core/descriptor.ts'
+import { CLOCK_SKEW_MAX_MS } from '../../../shared/core/ledger/constants.ts'
+import type {
+  HomePart,
+  LedgerLimit,
+  LedgerRow,
+  PairState,
+  ShareOutcome,
+  ShareWrite,
+} from '../../../shared/core/ledger/types.ts'
+import { shareBurst, shareTokens } from '../../../shared/core/units.ts'
+
+export interface Plane {
+  readonly revision: number
+  readonly limits: ReadonlyMap<number, LedgerLimit>
+}
+
+interface StoredShare {
+  readonly home: number
+  readonly borrowed: number
+  readonly expiresAtStoreMs: number
+  readonly row: LedgerRow
+}
+
+/** What a key has admitted: a bucket's level, or counts by window. */
+interface Level {
+  tokens: number
+  atMs: number
+  readonly counts: Map<number, number>
+}
+
+interface Tally {
+  admitted: number
+  denied: number
+}
+
+export class StoreModel {
+  isServing = false
+  isRecovering = false
+  incarnation = 0
+  fence = 0
+  seqReserved = 0
+  bootedAtMs = 0
+  plane: Plane | null = null
+  homes: ReadonlyMap<number, HomePart> = new Map()
+  readonly pairs = new Map<string, PairState>()
+  readonly shares = new Map<CounterId, StoredShare>()
+  readonly tallies = new Map<CounterId, Tally>()
+  readonly noticed = new Set<CounterId>()
+  readonly #levels = new Map<CounterId, Level>()
+  readonly #ids: readonly CounterId[]
+  readonly #limitOf: (id: CounterId) => LedgerLimit
+
+  constructor(ids: readonly CounterId[], limitOf: (id: CounterId) => LedgerLimit) {
+    this.#limitOf = limitOf
+    this.#ids = ids
+    this.wipe(0)
+  }
+
+  /** A Redis that restarted: nothing in it but, for levels, the instant. */
+  wipe(storeMs: number): void {
+    this.isServing = false
+    this.pairs.clear()
+    this.shares.clear()
+    this.tallies.clear()
+    this.noticed.clear()
+    this.homes = new Map()
+    this.bootedAtMs = storeMs
+    for (const id of this.#ids)
+      this.#levels.set(id, { tokens: 0, atMs: storeMs, counts: new Map() })
+  }
+
+  /** Units that enforcers may use of a key at this instant. */
+  effective(id: CounterId, storeMs: number): number {
+    if (!this.isServing) return 0
+    const part = this.homes.get(this.#limitOf(id).id)
+    const share = this.shares.get(id)
+    const home = share?.home ?? part?.home ?? 0
+    if (this.isRecovering) return Math.min(home, part?.floor ?? 0)
+    return home + (share !== undefined && storeMs < share.expiresAtStoreMs ? share.borrowed : 0)
+  }
+
+  /** Admits what fits of `attempts` tokens and returns how many that were. */
+  attempt(id: CounterId, attempts: number, storeMs: number): number {
+    if (!this.isServing || attempts === 0) return 0
+    const limit = this.#limitOf(id)
+    const room =
+      limit.algorithm === 'fixed_window'
+        ? this.#windowRoom(id, limit, storeMs)
+        : this.#bucketRoom(id, limit, storeMs)
+    const admitted = Math.min(attempts, Math.max(0, Math.floor(room)))
+    const level = this.#levelOf(id)
+    level.tokens -= admitted
+    const window = Math.floor(storeMs / limit.windowMs)
+    level.counts.set(window, (level.counts.get(window) ?? 0) + admitted)
+    this.#tally(id, admitted, attempts - admitted)
+    return admitted
+  }
+
+  writeShare(write: ShareWrite, storeMs: number, toStoreMs: (ms: number) => number): ShareOutcome {
+    const limit = this.#limitOf(write.id)
+    this.settle(write.id, storeMs)
+    if (write.shrinks && limit.algorithm === 'fixed_window') {
+      const left = shareTokens(limit.capacity, write.home + write.borrowed)
+      if (this.#occupancy(write.id, limit, storeMs) > left) return 'occupied'
+    }
+    if (write.row === null) {
+      this.shares.delete(write.id)
+      this.tallies.delete(write.id)
+    } else {
+      const expiresAtStoreMs =
+        write.expiresAtMs === null ? Number.NEGATIVE_INFINITY : toStoreMs(write.expiresAtMs)
+      const { home, borrowed, row } = write
+      this.shares.set(write.id, { home, borrowed, expiresAtStoreMs, row })
+      if (!this.tallies.has(write.id)) this.tallies.set(write.id, { admitted: 0, denied: 0 })
+    }
+    this.settle(write.id, storeMs)
+    return 'written'
+  }
+
+  writeHomes(homes: ReadonlyMap<number, HomePart>, recovering: boolean, storeMs: number): void {
+    for (const id of this.#levels.keys()) this.settle(id, storeMs)
+    this.homes = homes
+    this.isRecovering = recovering
+    for (const id of this.#levels.keys()) this.settle(id, storeMs)
+  }
+
+  /** Brings a bucket up to now under its present share, whose burst is all it keeps. */
+  settle(id: CounterId, storeMs: number): void {
+    const limit = this.#limitOf(id)
+    if (limit.algorithm === 'token_bucket') this.#bucketRoom(id, limit, storeMs)
+  }
+
+  #bucketRoom(id: CounterId, limit: LedgerLimit, storeMs: number): number {
+    const level = this.#levelOf(id)
+    const expires = this.shares.get(id)?.expiresAtStoreMs ?? Number.NEGATIVE_INFINITY
+    for (const atMs of [Math.min(storeMs, Math.max(expires, level.atMs)), storeMs]) {
+      // Just before `atMs`: a borrowed part counts up to its expiry and not after.
+      const units = this.effective(id, Math.max(level.atMs, atMs - 1e-6))
+      const rate = (limit.capacity / limit.windowMs) * (units / 1_000_000)
+      level.tokens = Math.min(
+        shareBurst(limit.burst, units),
+        level.tokens + rate * (atMs - level.atMs),
+      )
+      level.atMs = atMs
+    }
+    level.tokens = Math.min(level.tokens, shareBurst(limit.burst, this.effective(id, storeMs)))
+    return level.tokens
+  }
+
+  #windowRoom(id: CounterId, limit: LedgerLimit, storeMs: number): number {
+    const window = Math.floor(storeMs / limit.windowMs)
+    if (window * limit.windowMs < this.bootedAtMs) return 0
+    const count = this.#levelOf(id).counts.get(window) ?? 0
+    return shareTokens(limit.capacity, this.effective(id, storeMs)) - count
+  }
+
+  #occupancy(id: CounterId, limit: LedgerLimit, storeMs: number): number {
+    const window = Math.floor(storeMs / limit.windowMs)
+    if (window * limit.windowMs < this.bootedAtMs) return Number.POSITIVE_INFINITY
+    const counts = this.#levelOf(id).counts
+    const isEarly = storeMs - window * limit.windowMs < 2 * CLOCK_SKEW_MAX_MS
+    const before = isEarly ? (counts.get(window - 1) ?? 0) : 0
+    return Math.max(counts.get(window) ?? 0, before)
+  }
+
+  #levelOf(id: CounterId): Level {
+    const level = this.#levels.get(id)
+    if (level === undefined) throw new Error(`the simulation has no key ${id}`)
+    return level
+  }
+
+  #tally(id: CounterId, admitted: number, denied: number): void {
+    const tally = this.tallies.get(id)
+    if (tally !== undefined) {
+      tally.admitted += admitted
+      tally.denied += denied
+    } else if (denied > 0) this.noticed.add(id)
+  }
+}

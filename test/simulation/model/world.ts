@@ -1,0 +1,227 @@
+/**
+ * Several regions with their real ledgers in virtual time: links that delay, lose, repeat, reorder and break one
+ * way; clocks that drift; daemons and stores that die and come back; base epochs. All decided by one seed.
+ */
+import { splitBase } from '../../../shared/core/base-split.ts'
+import { counterId } from '../../../shared/core/counter-id.ts'
+import type { CounterId } from '../../../shared/core/descriptor.ts'
+import { CLOCK_SKEW_MAX_MS, DRIFT, TICK_MS } from '../../../shared/core/ledger/constants.ts'
+import type { LedgerLimit, RegionRecord } from '../../../shared/core/ledger/types.ts'
+import { FAITHFUL, type Mutant } from '../mutants.ts'
+import { checkFloors, checkPairs, checkPool, Reference, type Site } from './checks.ts'
+import { type Clock, DaemonModel } from './daemon.ts'
+import { Network, type Weather } from './network.ts'
+import { Planner } from './planner.ts'
+import { Random } from './random.ts'
+import { Scheduler } from './scheduler.ts'
+import { StoreModel } from './store.ts'
+
+export interface WorldOptions {
+  readonly seed: number
+  readonly regions: readonly string[]
+  readonly limits: readonly LedgerLimit[]
+  readonly weather: Weather
+  /** Offered tokens a second of a key in a region at an instant. */
+  readonly demand: (id: CounterId, region: string, nowMs: number) => number
+  readonly trafficMs: number
+  readonly measureMs: number
+  /** Chance that a write's reply is lost. */
+  readonly doubt?: number
+  readonly hasDrift?: boolean
+  readonly mutant?: Mutant
+}
+
+/** Longer than the real daemons take, so that regions run under different policies for a while. */
+const ANNOUNCE_AGAIN_MS = 10_000
+
+/** One key of each limit. */
+export function keyOf(limit: LedgerLimit): CounterId {
+  return counterId({ group: 0, limitId: limit.id, usageEpoch: limit.usageEpoch, name: 'k=v' })
+}
+
+export function aLimit(
+  change: Partial<LedgerLimit> & { readonly weights?: Record<string, number> },
+): LedgerLimit {
+  const { weights = { a: 60, b: 40 }, ...numbers } = change
+  const capacity = numbers.capacity ?? 1_000
+  return {
+    id: 1,
+    algorithm: 'token_bucket',
+    capacity,
+    windowMs: 1_000,
+    burst: capacity,
+    usageEpoch: 0,
+    epoch: 0,
+    base: splitBase(weights, capacity),
+    previousBase: null,
+    floorPercent: 2,
+    ...numbers,
+  }
+}
+
+export class World {
+  readonly scheduler = new Scheduler()
+  readonly random: Random
+  readonly network: Network
+  readonly planner: Planner
+  readonly sites: readonly Site[]
+  readonly ids: readonly CounterId[]
+  readonly admitted = new Map<string, number>()
+  readonly denied = new Map<string, number>()
+  readonly #options: WorldOptions
+  readonly #references: ReadonlyMap<CounterId, Reference>
+  readonly #owed = new Map<string, number>()
+  readonly #limitIds: ReadonlyMap<CounterId, number>
+
+  constructor(options: WorldOptions) {
+    this.#options = options
+    this.random = new Random(options.seed)
+    this.#limitIds = new Map(options.limits.map((limit) => [keyOf(limit), limit.id]))
+    this.ids = [...this.#limitIds.keys()]
+    this.network = new Network(this.scheduler, this.random, options.weather)
+    this.planner = new Planner(options.regions, options.limits)
+    this.#references = new Map(options.limits.map((limit) => [keyOf(limit), new Reference(limit)]))
+    this.sites = options.regions.map((region) => this.#build(region))
+    for (const site of this.sites) {
+      this.network.join(site.region, (record) => site.daemon.hear(record))
+      site.daemon.start('first')
+      this.#repeat(TICK_MS, () => site.daemon.tick())
+      this.#repeat(options.measureMs, () => site.daemon.measure())
+      this.#repeat(options.trafficMs, () => this.#traffic(site))
+      // Whoever missed an announcement catches up.
+      this.#repeat(ANNOUNCE_AGAIN_MS, () => site.daemon.usePlane(this.planner.plane))
+    }
+  }
+
+  /** Runs on for `forMs`, holding every promise to account after each step. */
+  run(forMs: number): void {
+    this.scheduler.runUntil(this.scheduler.nowMs + forMs, () => this.check())
+  }
+
+  check(): void {
+    checkPool(this.sites, this.ids)
+    checkPairs(this.sites)
+    checkFloors(this.sites, this.ids, (id) => this.limitOf(id))
+  }
+
+  limitOf(id: CounterId): LedgerLimit {
+    const limit = this.planner.plane.limits.get(this.#limitIds.get(id) ?? -1)
+    if (limit === undefined) throw new Error(`no limit for ${id}`)
+    return limit
+  }
+
+  site(region: string): Site {
+    const site = this.sites.find((one) => one.region === region)
+    if (site === undefined) throw new Error(`no region ${region}`)
+    return site
+  }
+
+  share(id: CounterId, region: string): number {
+    const { store, daemon } = this.site(region)
+    return store.effective(id, daemon.storeMs())
+  }
+
+  /** The daemon dies; the store goes on. It begins again after a while, knowing only what the store holds. */
+  crashDaemon(region: string, downMs: number): void {
+    const { daemon, store } = this.site(region)
+    daemon.crash()
+    this.scheduler.after(downMs, () => {
+      // A recovery that was not over, or a store not yet written again, leaves nothing to rely on.
+      if (store.isServing && !store.isRecovering) daemon.start('kept', this.#aClock())
+      else this.#beginLost(region)
+    })
+  }
+
+  /** The store restarts; its daemon goes on and writes what it knows. */
+  restartStore(region: string): void {
+    const { daemon, store } = this.site(region)
+    store.wipe(daemon.storeMs())
+    daemon.start('held')
+  }
+
+  /** Both die: the region has lost its memory. */
+  loseRegion(region: string, downMs: number): void {
+    const { daemon, store } = this.site(region)
+    daemon.crash()
+    store.wipe(daemon.storeMs())
+    this.scheduler.after(downMs, () => this.#beginLost(region))
+  }
+
+  #beginLost(region: string): void {
+    const { daemon, store } = this.site(region)
+    store.wipe(daemon.storeMs())
+    daemon.start('lost', this.#aClock())
+  }
+
+  /** A new base split for one limit, if the last is complete; told to each region at its own time. */
+  openEpoch(limitId: number, weights: Record<string, number>): void {
+    if (this.planner.openEpoch(limitId, weights)) this.#announce()
+  }
+
+  #build(region: string): Site {
+    const { random, scheduler, planner, network } = this
+    const { mutant = FAITHFUL, doubt = 0 } = this.#options
+    const store = new StoreModel(this.ids, (id) => this.limitOf(id))
+    const publish = (record: RegionRecord): void => {
+      if (planner.hear(record)) this.#announce()
+      network.send(record)
+    }
+    const setting = {
+      region,
+      members: this.#options.regions,
+      random,
+      scheduler,
+      store,
+      mutant,
+      doubt,
+    }
+    const readPlane = () => planner.plane
+    const skewMs = random.between(-CLOCK_SKEW_MAX_MS / 2, CLOCK_SKEW_MAX_MS / 2)
+    const daemon = new DaemonModel({ ...setting, publish, readPlane }, this.#aClock(), skewMs)
+    return { region, daemon, store }
+  }
+
+  #aClock(): Clock {
+    const drift = this.#options.hasDrift === false ? 0 : DRIFT
+    return { rate: 1 + this.random.between(-drift, drift), offsetMs: this.random.between(0, 1e7) }
+  }
+
+  #announce(): void {
+    const { plane } = this.planner
+    for (const { daemon } of this.sites) {
+      const delayMs = this.random.chance(0.1)
+        ? this.random.between(0, 8_000)
+        : this.random.between(0, 300)
+      this.scheduler.after(delayMs, () => daemon.usePlane(plane))
+    }
+  }
+
+  #repeat(everyMs: number, run: () => void): void {
+    const again = (): void => {
+      run()
+      this.scheduler.after(everyMs * this.random.between(0.95, 1.05), again)
+    }
+    this.scheduler.after(this.random.between(0, everyMs), again)
+  }
+
+  #traffic({ region, store, daemon }: Site): void {
+    const { trafficMs, demand } = this.#options
+    for (const id of this.ids) {
+      const wanted = (demand(id, region, this.scheduler.nowMs) * trafficMs) / 1_000
+      const owed = wanted + (this.#owed.get(`${region} ${id}`) ?? 0)
+      const attempts = Math.floor(owed)
+      this.#owed.set(`${region} ${id}`, owed - attempts)
+      const storeMs = daemon.storeMs()
+      const admitted = store.attempt(id, attempts, storeMs)
+      this.#count(this.admitted, region, admitted)
+      this.#count(this.denied, region, attempts - admitted)
+      if (admitted === 0) continue
+      const window = Math.floor(storeMs / this.limitOf(id).windowMs)
+      this.#references.get(id)?.admit(admitted, this.scheduler.nowMs, window)
+    }
+  }
+
+  #count(counts: Map<string, number>, region: string, tokens: number): void {
+    counts.set(region, (counts.get(region) ?? 0) + tokens)
+  }
+}

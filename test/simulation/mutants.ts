@@ -1,0 +1,162 @@
+/**
+ * Broken variants of the protocol: each leaves one rule out, from outside, by changing what a daemon hears,
+ * remembers or does. Checks that none of them failed would be worth nothing.
+ */
+import { LENDER_WAIT_MS, LOAN_TTL_MS } from '../../shared/core/ledger/constants.ts'
+import type { LedgerState, Pair } from '../../shared/core/ledger/state.ts'
+import type {
+  Continuity,
+  LedgerEvent,
+  RegionRecord,
+  ShareOutcome,
+} from '../../shared/core/ledger/types.ts'
+
+/** Where a simulated daemon can be made to break a rule. */
+export interface Mutant {
+  readonly onRecord?: (record: RegionRecord, state: LedgerState) => RegionRecord
+  readonly beforeStep?: (state: LedgerState, event: LedgerEvent, nowMs: number) => LedgerState
+  readonly afterStep?: (state: LedgerState, event: LedgerEvent, nowMs: number) => LedgerState
+  readonly onOutcome?: (outcome: ShareOutcome) => ShareOutcome
+  readonly continuity?: (continuity: Continuity) => Continuity
+  /** Pairs never reach the store. */
+  readonly losesPairs?: boolean
+}
+
+export const FAITHFUL: Mutant = {}
+
+const datedAtReceipt: Mutant = {
+  afterStep: (state, event, nowMs) => {
+    const pair = event.kind === 'record' ? state.pairs.get(event.record.from) : undefined
+    if (event.kind !== 'record' || pair === undefined || pair.untilMs === null) return state
+    return withPair(state, event.record.from, { ...pair, untilMs: nowMs + LOAN_TTL_MS })
+  },
+}
+
+/** The lapse is told, so the lender takes its units back; then a late acknowledgement of the term is believed. */
+const revived: Mutant = {
+  beforeStep: (state, event) => {
+    if (event.kind !== 'record') return state
+    const { from, mark, pairs } = event.record
+    const pair = state.pairs.get(from)
+    const isSameTerm =
+      pair?.borrow.incarnation === mark.incarnation &&
+      pairs[state.self]?.lend[0] === pair.borrow.term
+    if (pair === undefined || !isSameTerm) return state
+    return withPair(state, from, { ...pair, borrow: { ...pair.borrow, dead: false } })
+  },
+}
+
+const unaddressed: Mutant = {
+  onRecord: (record, state) => {
+    const pair = record.pairs[state.self]
+    if (pair === undefined) return record
+    const lend = [pair.lend[0], state.incarnation] as const
+    return { ...record, pairs: { ...record.pairs, [state.self]: { ...pair, lend } } }
+  },
+}
+
+const unscopedReturns: Mutant = {
+  onRecord: (record, state) => {
+    const pair = record.pairs[state.self]
+    const term = state.pairs.get(record.from)?.lend.term ?? 0
+    if (pair === undefined) return record
+    const borrow = [state.incarnation, term, pair.borrow[2]] as const
+    const rows = record.rows.map((row) => {
+      const loan = state.keys.get(row.id)?.row.lent[record.from]
+      const gaveBack = row.gaveBack[state.self]
+      if (loan === undefined || gaveBack === undefined) return row
+      const units = Math.min(loan.lent, gaveBack[1])
+      return { ...row, gaveBack: { ...row.gaveBack, [state.self]: [loan.born, units] as const } }
+    })
+    return { ...record, rows, pairs: { ...record.pairs, [state.self]: { ...pair, borrow } } }
+  },
+}
+
+const unquarantined: Mutant = {
+  afterStep: (state) => {
+    const keys = new Map(state.keys)
+    for (const [id, key] of keys) {
+      const quarantine = key.row.quarantine.map((part) => ({ ...part, untilStoreMs: 0 }))
+      if (quarantine.length > 0) keys.set(id, { ...key, row: { ...key.row, quarantine } })
+    }
+    return { ...state, keys }
+  },
+}
+
+const trustsFoundLeases: Mutant = {
+  afterStep: (state, event, nowMs) => {
+    if (event.kind !== 'started' || event.continuity !== 'kept') return state
+    const pairs = new Map(state.pairs)
+    const keys = new Map(state.keys)
+    for (const [peer, stored] of Object.entries(event.pairs)) {
+      pairs.set(peer, { ...stored, ackedAtMs: nowMs, untilMs: nowMs + LOAN_TTL_MS })
+    }
+    for (const row of event.rows) {
+      const key = keys.get(row.id)
+      if (key !== undefined) keys.set(row.id, { ...key, row })
+    }
+    return { ...state, pairs, keys }
+  },
+}
+
+const forgetsWaiting: Mutant = {
+  afterStep: (state, event, nowMs) => {
+    if (event.kind !== 'started') return state
+    return [...state.pairs].reduce(
+      (all, [peer, pair]) =>
+        withPair(all, peer, { ...pair, ackedAtMs: nowMs - 2 * LENDER_WAIT_MS }),
+      state,
+    )
+  },
+}
+
+const impatientLender: Mutant = {
+  beforeStep: (state, event) => {
+    if (event.kind !== 'tick') return state
+    return [...state.pairs].reduce((all, [peer, pair]) => {
+      return withPair(all, peer, { ...pair, ackedAtMs: pair.ackedAtMs - LOAN_TTL_MS / 2 })
+    }, state)
+  },
+}
+
+const growsAtOnce: Mutant = {
+  onRecord: (record, state) => {
+    const epochs = [...state.epochs].map(([id, { epoch }]) => [String(id), epoch])
+    return { ...record, adopted: Object.fromEntries(epochs) }
+  },
+}
+
+const adoptsAtOnce: Mutant = {
+  afterStep: (state) => {
+    const epochs = new Map(state.epochs)
+    for (const [id, epoch] of epochs) {
+      epochs.set(id, { ...epoch, adoptedBy: new Set([...epoch.adoptedBy, state.self]) })
+    }
+    return { ...state, epochs }
+  },
+}
+
+/** By the rule that each leaves out. */
+export const MUTANTS = {
+  'a lease is dated by the receipt of the acknowledgement': datedAtReceipt,
+  'a lapsed term is revived by a late acknowledgement': revived,
+  'a loan is not addressed to an incarnation': unaddressed,
+  'returns are not scoped by term and birth': unscopedReturns,
+  'a region that lost its memory does not wait': {
+    continuity: (continuity: Continuity) => (continuity === 'lost' ? 'first' : continuity),
+  },
+  'growers do not wait for donors to adopt': growsAtOnce,
+  'a donor says that it adopted before it has': adoptsAtOnce,
+  'units of a lapsed loan are not quarantined': unquarantined,
+  'a lender does not wait for the slowest clock': impatientLender,
+  'a daemon that restarted trusts the leases that it finds': trustsFoundLeases,
+  'a lender that restarted does not wait again': forgetsWaiting,
+  'terms are not durable': { losesPairs: true },
+  'a refused shrink is told of nevertheless': { onOutcome: () => 'written' as const },
+} satisfies Record<string, Mutant>
+
+export type MutantName = keyof typeof MUTANTS
+
+function withPair(state: LedgerState, peer: string, pair: Pair): LedgerState {
+  return { ...state, pairs: new Map(state.pairs).set(peer, pair) }
+}
