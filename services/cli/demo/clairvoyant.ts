@@ -6,24 +6,33 @@ type Counter =
   | { readonly kind: 'bucket'; tokens: number; atMs: number }
   | { readonly kind: 'window'; index: number; count: number }
 
+/** When the one limiter is taken to have decided a check: somewhere between the two, in truth. */
+export type DecidedAt = 'sentMs' | 'receivedMs'
+
 /**
- * Says of each check, in the order they left, whether a single limiter for the whole world would have admitted it.
+ * Says of each check whether a single limiter for the whole world would have admitted it.
  *
  * This is the yardstick of utilisation: no system of regions can admit more of this traffic without passing
- * a limit, except by luck with the order inside a round trip.
+ * a limit, except by luck with the instants inside a round trip.
  */
 export function clairvoyant(
   checks: readonly CheckRecord[],
   limits: readonly ReferenceLimit[],
-  originWallMs: number,
+  options: { readonly decidedAt: DecidedAt; readonly originWallMs: number },
 ): ReadonlyMap<CheckRecord, boolean> {
+  const { decidedAt, originWallMs } = options
   const counters = limits.map(() => new Map<string, Counter>())
   const verdicts = new Map<CheckRecord, boolean>()
-  for (const check of [...checks].sort((a, b) => a.sentMs - b.sentMs)) {
+  for (const check of [...checks].sort((a, b) => a[decidedAt] - b[decidedAt])) {
     const touched = limits.map((limit, i) => {
       const name = limit.counterOf(check)
       const known = counters[i]?.get(name)
-      const counter = settle(known ?? newCounter(limit.rule), limit.rule, check, originWallMs)
+      const counter = settle(
+        known ?? newCounter(limit.rule),
+        limit.rule,
+        check[decidedAt],
+        originWallMs,
+      )
       counters[i]?.set(name, counter)
       return { counter, rule: limit.rule }
     })
@@ -43,17 +52,17 @@ function newCounter(rule: ReferenceRule): Counter {
 function settle(
   counter: Counter,
   rule: ReferenceRule,
-  check: CheckRecord,
+  atMs: number,
   originWallMs: number,
 ): Counter {
   if (counter.kind === 'bucket') {
-    const elapsedMs = Math.max(0, check.sentMs - counter.atMs)
+    const elapsedMs = Math.max(0, atMs - counter.atMs)
     const burst = rule.algorithm === 'token_bucket' ? rule.burst : rule.capacity
     counter.tokens = Math.min(burst, counter.tokens + (elapsedMs * rule.capacity) / rule.windowMs)
-    counter.atMs = check.sentMs
+    counter.atMs = atMs
     return counter
   }
-  const index = windowOf(originWallMs + check.sentMs, rule.windowMs)
+  const index = windowOf(originWallMs + atMs, rule.windowMs)
   if (index !== counter.index) {
     counter.index = index
     counter.count = 0

@@ -1,5 +1,5 @@
 import type { CheckRecord, ReferenceLimit } from './check-record.ts'
-import { clairvoyant } from './clairvoyant.ts'
+import { clairvoyant, type DecidedAt } from './clairvoyant.ts'
 import { bucketExcess } from './reference-bucket.ts'
 import { windowExcess } from './reference-window.ts'
 
@@ -20,7 +20,7 @@ export class Collector {
   readonly #limits: readonly ReferenceLimit[]
   readonly #originWallMs: number
   readonly #checks: CheckRecord[] = []
-  #verdicts: ReadonlyMap<CheckRecord, boolean> | undefined
+  readonly #verdicts = new Map<DecidedAt, ReadonlyMap<CheckRecord, boolean>>()
 
   constructor(limits: readonly ReferenceLimit[], originWallMs: number) {
     this.#limits = limits
@@ -29,7 +29,7 @@ export class Collector {
 
   add(check: CheckRecord): void {
     this.#checks.push(check)
-    this.#verdicts = undefined
+    this.#verdicts.clear()
   }
 
   get answered(): readonly CheckRecord[] {
@@ -66,9 +66,15 @@ export class Collector {
     return most
   }
 
-  /** Admitted tokens as a part of what one limiter for all regions would have admitted of the same traffic. */
+  /**
+   * Admitted tokens as a part of what one limiter for all regions would have admitted of the same traffic, the
+   * instants taken in its favour.
+   */
   utilisation(): number {
-    const ideal = [...this.#ideal().values()].filter(Boolean).length
+    const counts = [this.#ideal('sentMs'), this.#ideal('receivedMs')].map(
+      (verdicts) => [...verdicts.values()].filter(Boolean).length,
+    )
+    const ideal = Math.max(...counts)
     return ideal === 0 ? 1 : this.#admitted().length / ideal
   }
 
@@ -87,7 +93,7 @@ export class Collector {
    * The achievable is what the clairvoyant limiter admits of the same checks. Null when it never happens.
    */
   convergenceMs(turnMs: number): number | null {
-    const ideal = this.#ideal()
+    const ideal = this.#ideal('sentMs')
     const times = (checks: readonly CheckRecord[]): number[] =>
       checks.map((check) => check.sentMs).sort((a, b) => a - b)
     const admitted = times(this.#admitted())
@@ -111,9 +117,14 @@ export class Collector {
     return this.#checks.filter((check) => check.outcome === 'admitted')
   }
 
-  #ideal(): ReadonlyMap<CheckRecord, boolean> {
-    this.#verdicts ??= clairvoyant(this.answered, this.#limits, this.#originWallMs)
-    return this.#verdicts
+  #ideal(decidedAt: DecidedAt): ReadonlyMap<CheckRecord, boolean> {
+    const known = this.#verdicts.get(decidedAt)
+    if (known !== undefined) return known
+    const { answered } = this
+    const originWallMs = this.#originWallMs
+    const verdicts = clairvoyant(answered, this.#limits, { decidedAt, originWallMs })
+    this.#verdicts.set(decidedAt, verdicts)
+    return verdicts
   }
 
   #excess({ rule }: ReferenceLimit, admissions: readonly CheckRecord[]): number {

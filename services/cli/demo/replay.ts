@@ -28,7 +28,6 @@ export interface ReplayPlan {
   readonly durationMs: number
   /** Checks a second over all clients. */
   readonly capacity: number
-  readonly burst: number
 }
 
 export interface RegionTotals {
@@ -59,7 +58,7 @@ export function planReplay(trace: Trace, speed: number | null): ReplayPlan {
   const durationMs = spanMs / chosen
   const mean = (1_000 * trace.requests.length) / Math.max(1_000, durationMs)
   const capacity = Math.max(10, Math.round(GLOBAL_PART_OF_MEAN * mean))
-  return { speed: chosen, durationMs, capacity, burst: Math.max(5, Math.ceil(capacity / 5)) }
+  return { speed: chosen, durationMs, capacity }
 }
 
 /** Two lines on what is about to happen. */
@@ -113,11 +112,11 @@ function descriptorsOf(client: string): readonly DescriptorBody[] {
 }
 
 /** The limits as the collector judges them. */
-function referenceLimits({ capacity, burst }: ReplayPlan): readonly ReferenceLimit[] {
+function referenceLimits({ capacity }: ReplayPlan): readonly ReferenceLimit[] {
   return [
     {
       name: 'everyone',
-      rule: { algorithm: 'token_bucket', capacity, windowMs: 1_000, burst },
+      rule: { algorithm: 'token_bucket', capacity, windowMs: 1_000, burst: capacity },
       counterOf: () => '',
     },
     {
@@ -134,7 +133,7 @@ function referenceLimits({ capacity, burst }: ReplayPlan): readonly ReferenceLim
 
 function replayPolicies(
   regions: readonly string[],
-  { capacity, burst }: ReplayPlan,
+  { capacity }: ReplayPlan,
 ): readonly [PolicyDocument, PolicyDocument] {
   const split = exampleSplit(regions)
   const common = {
@@ -156,7 +155,6 @@ function replayPolicies(
           algorithm: 'token_bucket',
           capacity,
           windowMs: 1_000,
-          burst,
         },
       ],
     },

@@ -80,7 +80,7 @@ function replaySentence(report: ReplayReport): string {
     return `A limit was exceeded by ${grouped(overshoot)}. This is a bug; please report it.`
   }
   const denied = regions.reduce((sum, region) => sum + region.denied, 0)
-  return `Of ${grouped(report.checks)} real requests of ${grouped(clients)} clients, ${grouped(denied)} were turned away, and neither any client's limit nor the limit over all was ever exceeded, although ${regions.length} regions decided each on its own.`
+  return `Of ${grouped(report.checks)} recorded requests of ${grouped(clients)} clients, ${grouped(denied)} were turned away, and neither any client's limit nor the limit over all was ever exceeded, although ${regions.length} regions decided each on its own.`
 }
 
 /** On a machine that is too busy the figures are true, and about less than was announced. */

@@ -99,12 +99,13 @@ async function install(missing: readonly ServerName[], options: FindOptions): Pr
   const isAllowed = manager !== undefined && manager.needsRoot === options.isRoot
   if (!isAllowed) throw new Error(adviceFor(missing, manager))
   const packages = missing.map((name) => manager.packages[name])
-  options.say(`Installing ${packages.join(' and ')} with ${manager.command}, as none is here yet`)
+  const why = packages.length > 1 ? 'they are not here yet' : 'it is not here yet'
+  options.say(`Installing ${packages.join(' and ')} with ${manager.command}, as ${why}`)
   try {
     await withoutServiceStart(manager, () => installPackages(manager, packages, options))
   } catch (err) {
-    const why = err instanceof Error ? err.message : String(err)
-    throw new Error(`${adviceFor(missing, manager)}\n(trying it here failed: ${why.trim()})`)
+    const message = err instanceof Error ? err.message : String(err)
+    throw new Error(`${adviceFor(missing, manager)}\n(trying it here failed: ${message.trim()})`)
   }
   if (manager === APT) await disableServices(packages, options)
 }
