@@ -1,0 +1,107 @@
+/**
+ * The judge of "never over the limit": a reference limiter that is told of each admission.
+ *
+ * Bucket limits: over any interval at most burst + rate x (1 + drift) x time. That is a bucket of the whole limit
+ * which never runs below zero; how far below it runs is the excess. Window limits: the count of each window,
+ * whichever region's clock labelled it, is at most the capacity.
+ */
+import { DRIFT } from '../../../../shared/core/ledger/constants.ts'
+import type { Algorithm } from '../../../../shared/core/policy.ts'
+
+/** The numbers in force; while a change travels, the larger of old and new. */
+export interface JudgedNumbers {
+  readonly algorithm: Algorithm
+  readonly capacity: number
+  readonly windowMs: number
+  readonly burst: number
+}
+
+/** Sums of doubles differ in the last digits; a real token is a million times more. */
+const ROUNDING_TOKENS = 1e-6
+
+export class Reference {
+  #numbers: JudgedNumbers
+  readonly #levels: Float64Array
+  readonly #atUs: Float64Array
+  /** Count and capacity of each window, by key and beginning. */
+  readonly #windows: Map<number, { count: number; capacity: number }>[]
+  #excess = 0
+  #excessAtUs = 0
+
+  constructor(numbers: JudgedNumbers, keys: number) {
+    this.#numbers = numbers
+    this.#levels = new Float64Array(keys).fill(numbers.burst)
+    this.#atUs = new Float64Array(keys)
+    this.#windows = Array.from({ length: keys }, () => new Map())
+  }
+
+  /** Largest excess so far, tokens. */
+  get excess(): number {
+    return this.#excess
+  }
+
+  get excessAtUs(): number {
+    return this.#excessAtUs
+  }
+
+  /** Changes the numbers from now on: what came before counts under the old ones. */
+  setNumbers(numbers: JudgedNumbers, nowUs: number): void {
+    const old = this.#numbers
+    if (old.capacity === numbers.capacity && old.burst === numbers.burst) return
+    for (let key = 0; key < this.#levels.length; key++) {
+      this.#refill(key, nowUs)
+      // A larger burst may be used at once; a smaller one clamps, except what is owed already.
+      const grown = Math.max(0, numbers.burst - old.burst)
+      this.#levels[key] = Math.min(numbers.burst, (this.#levels[key] ?? 0) + grown)
+    }
+    this.#numbers = numbers
+  }
+
+  /** Tokens that a broken assumption allows beyond the limit, as docs/consistency.md states them. */
+  allow(key: number, tokens: number): void {
+    this.#levels[key] = Math.min(this.#numbers.burst, (this.#levels[key] ?? 0) + tokens)
+  }
+
+  /** `labelUs` is the deciding region's clock, which labels windows. */
+  onAdmitted(key: number, cost: number, nowUs: number, labelUs: number): void {
+    if (this.#numbers.algorithm === 'token_bucket') {
+      this.#refill(key, nowUs)
+      const level = (this.#levels[key] ?? 0) - cost
+      this.#levels[key] = level
+      this.#note(-level, nowUs)
+    } else {
+      this.#countWindow(key, cost, nowUs, labelUs)
+    }
+  }
+
+  #refill(key: number, nowUs: number): void {
+    const { capacity, windowMs, burst } = this.#numbers
+    const elapsedUs = nowUs - (this.#atUs[key] ?? 0)
+    const refilled = (capacity * (1 + DRIFT) * elapsedUs) / (windowMs * 1_000)
+    this.#levels[key] = Math.min(burst, (this.#levels[key] ?? 0) + refilled)
+    this.#atUs[key] = nowUs
+  }
+
+  #countWindow(key: number, cost: number, nowUs: number, labelUs: number): void {
+    const { capacity, windowMs } = this.#numbers
+    const index = Math.floor(labelUs / (windowMs * 1_000))
+    const windows = this.#windows[key]
+    if (windows === undefined) return
+    const window = windows.get(index) ?? { count: 0, capacity }
+    window.count += cost
+    // A limit that was lowered within a window still allows what it allowed before.
+    window.capacity = Math.max(window.capacity, capacity)
+    windows.set(index, window)
+    if (windows.size > WINDOWS_KEPT) windows.delete(Math.min(...windows.keys()))
+    this.#note(window.count - window.capacity, nowUs)
+  }
+
+  #note(excess: number, nowUs: number): void {
+    if (excess <= this.#excess + ROUNDING_TOKENS) return
+    this.#excess = excess
+    this.#excessAtUs = nowUs
+  }
+}
+
+/** Regions label within a clock skew of each other, so older windows are never added to. */
+const WINDOWS_KEPT = 8

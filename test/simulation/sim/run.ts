@@ -1,0 +1,65 @@
+/** Runs one world under one strategy and says what came of it. */
+import type { Meter, Violation } from './meters/meter.ts'
+import type { Scenario, Variant } from './scenarios/scenario.ts'
+import { STRATEGIES, type StrategyName } from './strategies/all.ts'
+import { World } from './world/world.ts'
+
+export interface Outcome {
+  readonly scenario: string
+  readonly variant: string
+  readonly strategy: StrategyName
+  readonly seed: number
+  /** Tokens admitted beyond what the limit allows. */
+  readonly excess: number
+  readonly utilisation: number
+  readonly utilisationPartitionAware: number
+  readonly convergenceMs: number | null
+  readonly jain: number
+  readonly falseDenials: number
+  readonly bytesPerSecondPerRegion: number
+  readonly messagesPerSecondPerRegion: number
+  readonly churn: number
+  readonly attempts: number
+  readonly violations: readonly Violation[]
+  readonly published: string | null
+}
+
+export interface RunOptions {
+  readonly seed: number
+  readonly strategy: StrategyName
+  readonly durationMs: number
+}
+
+export function runVariant(
+  scenario: Scenario,
+  variant: Variant,
+  options: RunOptions,
+): { readonly outcome: Outcome; readonly meter: Meter } {
+  const { seed, strategy, durationMs } = options
+  const spec = { ...variant.spec, durationMs }
+  const meter = new World(spec, seed, STRATEGIES[strategy]).run()
+  const outcome: Outcome = {
+    scenario: scenario.id,
+    variant: variant.name,
+    strategy,
+    seed,
+    excess: meter.reference.excess,
+    utilisation: meter.utilisation(),
+    utilisationPartitionAware: meter.utilisationParted(),
+    convergenceMs: meter.convergenceMs(),
+    jain: meter.jain(),
+    falseDenials: meter.falseDenials(),
+    bytesPerSecondPerRegion: meter.bytesPerSecondPerRegion(),
+    messagesPerSecondPerRegion: meter.messagesPerSecondPerRegion(),
+    churn: meter.churn(),
+    attempts: meter.attempts,
+    violations: meter.violations,
+    published: variant.published ?? null,
+  }
+  return { outcome, meter }
+}
+
+/** False when something was promised and not kept. */
+export function isSound(outcome: Outcome): boolean {
+  return outcome.excess === 0 && outcome.violations.length === 0
+}

@@ -1,0 +1,175 @@
+/** S1, S3 to S6: demand that changes in time or is unequal, over a network that works. */
+import type { Demand } from '../world/traffic.ts'
+import {
+  bucket,
+  demands,
+  linkOf,
+  repeated,
+  type Scenario,
+  steadies,
+  steady,
+  THOUSAND,
+  type Variant,
+} from './scenario.ts'
+
+const MINUTE_MS = 60_000
+
+const balance: Scenario = {
+  id: 'S0',
+  title: 'steady load',
+  variants: [
+    {
+      name: 'balanced 2x450',
+      spec: { regions: 2, limit: THOUSAND, durationMs: MINUTE_MS, callers: steadies(450, 450) },
+    },
+    {
+      name: 'skew 900/100',
+      spec: { regions: 2, limit: THOUSAND, durationMs: MINUTE_MS, callers: steadies(900, 100) },
+    },
+    {
+      name: 'overload 5x400',
+      spec: {
+        regions: 5,
+        limit: THOUSAND,
+        durationMs: MINUTE_MS,
+        callers: steadies(...repeated(5, 400)),
+      },
+    },
+    {
+      name: 'skew 1200+4x150',
+      spec: {
+        regions: 5,
+        limit: THOUSAND,
+        durationMs: MINUTE_MS,
+        callers: steadies(1_200, ...repeated(4, 150)),
+      },
+    },
+  ],
+}
+
+const STEP_AT_MS = 20_000
+
+function step(regions: number, delayMs: number, to: number, others: number): Variant {
+  const busy: Demand = (atMs) => (atMs < STEP_AT_MS ? to / 15 : to)
+  const rest = repeated(regions - 1, steady(others / (regions - 1)))
+  return {
+    name: `${regions} regions, ${delayMs} ms, ${to / 15} -> ${to} (+${others})`,
+    spec: {
+      regions,
+      limit: THOUSAND,
+      link: linkOf(delayMs),
+      durationMs: 2 * STEP_AT_MS,
+      stepAtMs: STEP_AT_MS,
+      callers: demands([busy, ...rest]),
+    },
+  }
+}
+
+const steps: Scenario = {
+  id: 'S1',
+  title: 'step x15 in one region',
+  variants: [20, 60, 120, 250].flatMap((delayMs) => [
+    step(2, delayMs, 750, 150),
+    step(5, delayMs, 750, 150),
+    step(2, delayMs, 1_500, 400),
+    step(5, delayMs, 1_500, 400),
+  ]),
+}
+
+/** Regions take turns in being busy; together they ask for 1.72 times the limit at all times. */
+function sun(regions: number, periodMs: number, perSecond: number): Variant {
+  const mean = (1.72 * perSecond) / regions
+  const shapes = repeated(regions, 0).map((_, region): Demand => {
+    const phase = (2 * Math.PI * region) / regions
+    return (atMs) => mean * (1 + Math.sin((2 * Math.PI * atMs) / periodMs + phase))
+  })
+  return {
+    name: `${regions} regions, ${periodMs / 1_000} s`,
+    isLong: periodMs > 4_000_000,
+    spec: {
+      regions,
+      limit: bucket(perSecond, perSecond / 5),
+      durationMs: Math.max(periodMs, MINUTE_MS),
+      callers: demands(shapes),
+    },
+  }
+}
+
+const followTheSun: Scenario = {
+  id: 'S3',
+  title: 'follow the sun',
+  variants: [
+    sun(4, 60_000, 1_000),
+    sun(8, 60_000, 1_000),
+    sun(12, 60_000, 1_000),
+    sun(4, 600_000, 500),
+    sun(4, 3_600_000, 200),
+    sun(4, 86_400_000, 40),
+  ],
+}
+
+function crowd(times: number, seconds: number): Variant {
+  const busy: Demand = (atMs) =>
+    atMs >= STEP_AT_MS && atMs < STEP_AT_MS + seconds * 1_000 ? 100 * times : 100
+  return {
+    name: `x${times} for ${seconds} s`,
+    spec: {
+      regions: 5,
+      limit: THOUSAND,
+      durationMs: MINUTE_MS,
+      stepAtMs: STEP_AT_MS,
+      callers: demands([busy, ...repeated(4, steady(100))]),
+    },
+  }
+}
+
+const flashCrowd: Scenario = {
+  id: 'S4',
+  title: 'flash crowd',
+  variants: [crowd(10, 1), crowd(10, 5), crowd(10, 30), crowd(100, 1), crowd(100, 5)],
+}
+
+function antiphase(periodMs: number): Variant {
+  const high: Demand = (atMs) => (atMs % periodMs < periodMs / 2 ? 900 : 100)
+  const low: Demand = (atMs) => (atMs % periodMs < periodMs / 2 ? 100 : 900)
+  return {
+    name: `period ${periodMs / 1_000} s`,
+    spec: { regions: 2, limit: THOUSAND, durationMs: MINUTE_MS, callers: demands([high, low]) },
+  }
+}
+
+const square: Scenario = {
+  id: 'S5',
+  title: 'two regions take turns, 900/100',
+  variants: [2_000, 4_000, 10_000, 20_000, 60_000].map(antiphase),
+}
+
+function idle(name: string, floorPercent: number, perSecond: readonly number[]): Variant {
+  return {
+    name: `${name}, floor ${floorPercent} %`,
+    spec: {
+      regions: perSecond.length,
+      limit: bucket(1_000, 200, floorPercent),
+      durationMs: MINUTE_MS,
+      callers: steadies(...perSecond),
+    },
+  }
+}
+
+const idleRegions: Scenario = {
+  id: 'S6',
+  title: 'idle regions',
+  variants: [2, 0, 10].flatMap((floor) => [
+    idle('700/700/0', floor, [700, 700, 0]),
+    idle('demand on 1 of 5', floor, [1_100, 0, 0, 0, 0]),
+  ]),
+}
+
+export const SHAPES: readonly Scenario[] = [
+  balance,
+  steps,
+  followTheSun,
+  flashCrowd,
+  square,
+  idleRegions,
+]
