@@ -46,10 +46,11 @@ for index = 1, #KEYS - FIRST_COUNTER do
 end
 
 -- What a window has admitted that a smaller share must still cover. Just after an edge the window before counts too:
--- a peer with a slower clock is still in it.
+-- a peer with a slower clock is still in it. What was admitted before this region's levels start is not known.
 local function occupancy(C)
-  if C.unknown then return math.huge end
-  return now - C.start_us < EDGE_US and max(C.count, C.previous) or C.count
+  local is_early = now - C.start_us < EDGE_US
+  if C.unknown or (is_early and C.start_us - C.limit.window_us < meta.start_us) then return math.huge end
+  return is_early and max(C.count, C.previous) or C.count
 end
 
 -- Puts the counter under its new share; false when that is too small for what its window has admitted.

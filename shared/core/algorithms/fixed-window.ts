@@ -126,11 +126,14 @@ function countAt(
   return { startUs, count: 0, previous: adjoins ? state.count : 0 }
 }
 
-/** Tokens that a share may not shrink below. */
+/** Tokens that a share may not shrink below; just after an edge also those of the window before it. */
 function occupancy(settled: SettledWindow): number {
   const { startUs, count, previous, circumstances } = settled
-  if (settled.unknown) return Number.POSITIVE_INFINITY
-  return circumstances.nowUs - startUs < EDGE_US ? Math.max(count, previous) : count
+  const { limit, boot, nowUs } = circumstances
+  const isEarly = nowUs - startUs < EDGE_US
+  const isUnknown = settled.unknown || (isEarly && startUs - limit.windowMs * 1_000 < boot.startUs)
+  if (isUnknown) return Number.POSITIVE_INFINITY
+  return isEarly ? Math.max(count, previous) : count
 }
 
 function windowStart(atUs: number, windowUs: number): number {
