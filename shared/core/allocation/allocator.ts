@@ -5,9 +5,9 @@
  * present shares, so there is no loop that could ring; a constant demand has one constant answer.
  */
 import { assert } from '../assert.ts'
-import { apportion } from '../base-split.ts'
+import { apportion, tokensAtOnce } from '../base-split.ts'
 import type { Algorithm, RegionId } from '../policy.ts'
-import { POOL_UNITS, unitsOfOneToken, WHOLE_TOKEN_SPLIT_MAX } from '../units.ts'
+import { POOL_UNITS, REGIONS_MAX, unitsOfOneToken, WHOLE_TOKEN_SPLIT_MAX } from '../units.ts'
 import { paceMs } from './demand.ts'
 
 /** What one region brings to the table for one key. Units, except `demand`: tokens a second. */
@@ -205,8 +205,10 @@ function inWholeTokens(
   return units.map((part, index) => (index === Math.max(0, first) ? part + left : part))
 }
 
+/** Units of one token; of few tokens as many parts as there are tokens must fit the pool, so rounded down. */
 function oneToken(limit: AllocatedLimit): number {
-  return unitsOfOneToken(limit.algorithm === 'token_bucket' ? limit.burst : limit.capacity)
+  const tokens = tokensAtOnce(limit)
+  return tokens <= REGIONS_MAX ? Math.floor(POOL_UNITS / tokens) : unitsOfOneToken(tokens)
 }
 
 /** `apportion` for a list; all weights zero is an equal split. */

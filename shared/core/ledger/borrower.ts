@@ -63,8 +63,8 @@ function isPlausible(draft: Draft, record: RegionRecord, row: RecordRow): boolea
   const out = loans.reduce((sum, [, lent, returned]) => sum + lent - returned, 0)
   const isSound = loans.every(([, lent, returned]) => returned <= lent)
   if (isSound && out <= basesMax(limit, record.from)) return true
-  // A lender with a newer policy may rightly have a larger base than is known here.
-  if (record.policyRevision <= draft.policyRevision) draft.alarms['lent-above-base'] += 1
+  // Under another policy than this region's a lender may rightly have a larger base than is known here.
+  if (record.policyRevision === draft.policyRevision) draft.alarms['lent-above-base'] += 1
   return false
 }
 

@@ -4,6 +4,7 @@
  * Only the modules of this folder see a draft, and only within one call of `step`; what they leave behind is
  * turned into effects once, at the end, so no rule needs to know how shares are written.
  */
+import { beginDemand } from '../allocation/demand.ts'
 import { parseCounterId } from '../counter-id.ts'
 import type { CounterId } from '../descriptor.ts'
 import type { RegionId } from '../policy.ts'
@@ -123,10 +124,19 @@ export function pairOf(draft: Draft, peer: RegionId): Pair {
   return draft.pairs.get(peer) ?? STRANGER
 }
 
-/** Changes a pair. Its stored part is written before anything else of the step. */
+/** Changes a pair. If its stored part changes, that is written before anything else of the step. */
 export function setPair(draft: Draft, peer: RegionId, pair: Pair): void {
+  const { lend, borrow } = pairOf(draft, peer)
   draft.pairs.set(peer, pair)
-  draft.changedPairs.add(peer)
+  const isSameLend =
+    lend.term === pair.lend.term &&
+    lend.borrowerIncarnation === pair.lend.borrowerIncarnation &&
+    lend.born === pair.lend.born
+  const isSameBorrow =
+    borrow.incarnation === pair.borrow.incarnation &&
+    borrow.term === pair.borrow.term &&
+    borrow.dead === pair.borrow.dead
+  if (!isSameLend || !isSameBorrow) draft.changedPairs.add(peer)
 }
 
 export function setRow(draft: Draft, key: KeyState, row: LedgerRow): void {
@@ -145,7 +155,8 @@ export function track(draft: Draft, id: CounterId): KeyState | null {
   const key: KeyState = {
     row: emptyRow(id),
     written: null,
-    estimate: null,
+    // The store begins to count at zero when it gets the key's share.
+    estimate: beginDemand({ atMs: draft.nowMs, admitted: 0, denied: 0 }),
     returned: 0,
     coolSinceMs: null,
     offer: null,

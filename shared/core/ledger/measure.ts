@@ -26,7 +26,7 @@ export function measure(draft: Draft, reading: Reading): void {
   }
 }
 
-/** Begins to track a key that ran short. Its counts begin at zero with its share, so the first reading counts. */
+/** Begins to track a key that ran short. */
 function notice(draft: Draft, id: CounterId): void {
   if (limitOf(draft, id) === null) return
   // Noticed though tracked: the store has lost the share.

@@ -52,7 +52,7 @@ interface Move {
  * was borrowed of others goes back to them, and they pass it on.
  */
 function move(draft: Draft, { id, limit, to }: Move, wanted: number): void {
-  let left = Math.min(wanted, offerOf(draft, id))
+  let left = Math.min(wanted, offerLeft(draft, id))
   left -= returnTo(draft, id, to, left)
   left -= lendTo(draft, { id, limit, to }, left)
   for (const lender of Object.keys(draft.keys.get(id)?.row.borrowed ?? {}).sort()) {
@@ -92,7 +92,7 @@ function returnToGivingUp(draft: Draft, key: KeyState, limit: LedgerLimit): void
   if (!draft.epochs.has(limit.id)) return
   for (const lender of Object.keys(key.row.borrowed)) {
     if (isGivingUp(draft, limit, lender)) {
-      returnTo(draft, key.row.id, lender, offerOf(draft, key.row.id))
+      returnTo(draft, key.row.id, lender, offerLeft(draft, key.row.id))
     }
   }
 }
@@ -102,10 +102,21 @@ function remember(draft: Draft, key: KeyState): void {
   if (!draft.before.has(key.row.id)) draft.before.set(key.row.id, key)
 }
 
-function offerOf(draft: Draft, id: CounterId): number {
-  const offer = draft.keys.get(id)?.offer ?? null
-  if (offer === null || storeNow(draft) >= offer.untilStoreMs) return Number.POSITIVE_INFINITY
-  return offer.units
+/** How much of a key may still be offered in this step: all of its moves are one shrink, refused or not. */
+function offerLeft(draft: Draft, id: CounterId): number {
+  const key = draft.keys.get(id)
+  const offer = key?.offer ?? null
+  if (key === undefined || offer === null || storeNow(draft) >= offer.untilStoreMs) {
+    return Number.POSITIVE_INFINITY
+  }
+  const before = draft.before.get(id) ?? key
+  return offer.units - (givenUp(key) - givenUp(before))
+}
+
+/** Units of a key that others have of this region, less those that it has of others. */
+function givenUp({ row }: KeyState): number {
+  const borrowed = Object.values(row.borrowed)
+  return borrowed.reduce((sum, loan) => sum - loan.lent + loan.returned, outstandingOf(row))
 }
 
 function repeatHunger(draft: Draft, key: KeyState): void {

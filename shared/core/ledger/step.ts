@@ -82,6 +82,10 @@ function useLimits(draft: Draft, event: Extract<LedgerEvent, { kind: 'limits' }>
   draft.members = [...event.members].sort()
   draft.policyRevision = event.policyRevision
   draft.mustWriteHomes = true
+  for (const peer of draft.heard.keys()) {
+    // A region that was removed is neither heard nor acknowledged any more: its loans end by themselves.
+    if (!draft.members.includes(peer)) draft.heard.delete(peer)
+  }
   for (const id of draft.keys.keys()) {
     // Counters of removed limits and of usage before a reset are enforced nowhere any more.
     if (limitOf(draft, id) === null) forget(draft, id)

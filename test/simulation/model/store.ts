@@ -161,11 +161,14 @@ export class StoreModel {
 
   #occupancy(id: CounterId, limit: LedgerLimit, storeMs: number): number {
     const window = Math.floor(storeMs / limit.windowMs)
-    if (window * limit.windowMs < this.bootedAtMs) return Number.POSITIVE_INFINITY
-    const counts = this.#levelOf(id).counts
     const isEarly = storeMs - window * limit.windowMs < 2 * CLOCK_SKEW_MAX_MS
-    const before = isEarly ? (counts.get(window - 1) ?? 0) : 0
-    return Math.max(counts.get(window) ?? 0, before)
+    // Just after an edge the window before counts, too; what it admitted before the boot is not known.
+    const first = isEarly ? window - 1 : window
+    if (this.bootedAtMs > 0 && first * limit.windowMs < this.bootedAtMs) {
+      return Number.POSITIVE_INFINITY
+    }
+    const { counts } = this.#levelOf(id)
+    return Math.max(counts.get(window) ?? 0, counts.get(first) ?? 0)
   }
 
   #levelOf(id: CounterId): Level {
