@@ -1,6 +1,6 @@
 import { assert } from '../core/assert.ts'
 import type { RegionLimit } from '../core/policy.ts'
-import type { CheckTarget } from '../core/ports.ts'
+import type { GroupCheck } from '../core/ports.ts'
 import { counterKey } from './keys.ts'
 import { limitDoubles, packDoubles } from './layout.ts'
 
@@ -34,9 +34,11 @@ export class Batch<Answer> {
     this.kind = kind
   }
 
-  /** Adds one call: `head` and then the indexes of its targets, as the script's header describes. */
-  add(head: readonly number[], targets: readonly CheckTarget[], waiting: Waiting<Answer>): void {
-    this.#items.push(...head, targets.length)
+  /** Adds one call, packed as the script's header describes; `atUs` null for scripts that take no instant. */
+  add({ cost, targets }: GroupCheck, atUs: number | null, waiting: Waiting<Answer>): void {
+    this.#items.push(cost)
+    if (atUs !== null) this.#items.push(atUs)
+    this.#items.push(targets.length)
     for (const { limit, counter } of targets) {
       this.#items.push(this.#limitIndex(limit), this.#counterIndex(counter))
     }

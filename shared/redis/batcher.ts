@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import type { CheckTarget } from '../core/ports.ts'
+import type { GroupCheck } from '../core/ports.ts'
 import { QuotaError } from '../errors.ts'
 import { Batch } from './batch.ts'
 import { Deadlines } from './deadlines.ts'
@@ -19,125 +19,155 @@ export interface BatcherOptions<Answer> {
   readonly waitingMax: number
 }
 
-/** One call, as it is handed to the batcher. */
-export interface Call {
-  readonly group: number
-  readonly version: number
-  /** What comes before the targets' indexes in the packed item. */
-  readonly head: readonly number[]
-  readonly targets: readonly CheckTarget[]
+/** The calls of one slot group: those that gather, in order, and the batch that Redis has. */
+interface Lane<Answer> {
+  readonly queue: Batch<Answer>[]
+  sent: Batch<Answer> | null
+  /** The batch that was sent is overdue and Redis has not answered yet. */
+  isHanging: boolean
 }
 
-/** Sends all calls of a slot group that arrive in one turn of the event loop as one script call. */
+/**
+ * Sends all calls of a slot group that arrive in one turn of the event loop as one script call, and those that
+ * arrive before its reply as the next one.
+ *
+ * One call of a group at a time: under load batches grow by themselves, and the cost that a call has, whatever
+ * its size, is shared by more checks. The deadline runs from the sending; a check that gathers waits for one
+ * predecessor at most. Once that is overdue, what gathers is rejected with it, and so is what comes, until Redis
+ * answers or the connection ends: waiting for a server that hangs helps nobody.
+ */
 export class Batcher<Answer> {
   readonly #options: BatcherOptions<Answer>
-  readonly #deadlines: Deadlines<Batch<Answer>>
-  /** The batch of each slot group that calls may still join. */
-  readonly #open = new Map<number, Batch<Answer>>()
-  #full: Batch<Answer>[] = []
+  readonly #deadlines: Deadlines<Lane<Answer>>
+  readonly #lanes = new Map<number, Lane<Answer>>()
   #waiting = 0
   #isFlushDue = false
 
   constructor(options: BatcherOptions<Answer>) {
     this.#options = options
-    this.#deadlines = new Deadlines(options.deadlineMs, (batch) =>
-      this.#reject(batch, unavailable(`Redis did not answer within ${options.deadlineMs} ms`)),
-    )
+    this.#deadlines = new Deadlines(options.deadlineMs, (lane) => this.#hang(lane))
   }
 
-  call(call: Call): Promise<Answer> {
+  call(check: GroupCheck, version: number, atUs: number | null): Promise<Answer> {
+    const lane = this.#laneOf(check.group)
+    if (lane.isHanging) return Promise.reject(tooLate(this.#options.deadlineMs))
     if (this.#waiting >= this.#options.waitingMax) {
       const message = `${this.#waiting} checks are waiting for Redis already`
       return Promise.reject(new QuotaError('QUOTA_OVERLOADED', message))
     }
     this.#waiting += 1
-    if (!this.#isFlushDue) {
-      this.#isFlushDue = true
-      setImmediate(() => this.#flush())
-    }
+    this.#flushSoon()
     return new Promise((resolve, reject) => {
-      const waiting = { targets: call.targets.length, resolve, reject }
-      this.#batchFor(call).add(call.head, call.targets, waiting)
+      const waiting = { targets: check.targets.length, resolve, reject }
+      this.#batchFor(lane, check, version).add(check, atUs, waiting)
     })
   }
 
-  #batchFor({ group, version, targets }: Call): Batch<Answer> {
-    const open = this.#open.get(group)
+  #laneOf(group: number): Lane<Answer> {
+    const known = this.#lanes.get(group)
+    if (known !== undefined) return known
+    const lane = { queue: [], sent: null, isHanging: false }
+    this.#lanes.set(group, lane)
+    return lane
+  }
+
+  #batchFor(lane: Lane<Answer>, { group, targets }: GroupCheck, version: number): Batch<Answer> {
+    const last = lane.queue.at(-1)
     const fits =
-      open !== undefined &&
-      open.kind.version === version &&
-      open.targets + targets.length <= this.#options.targetsMax
-    if (fits) return open
-    if (open !== undefined) this.#full.push(open)
+      last !== undefined &&
+      last.kind.version === version &&
+      last.targets + targets.length <= this.#options.targetsMax
+    if (fits) return last
     const batch = new Batch<Answer>({ group, version })
-    this.#open.set(group, batch)
+    lane.queue.push(batch)
     return batch
   }
 
-  #flush(): void {
-    this.#isFlushDue = false
-    const batches = [...this.#full, ...this.#open.values()]
-    this.#full = []
-    this.#open.clear()
-    for (const batch of batches) {
-      this.#deadlines.start(batch)
-      void this.#send(batch)
-    }
+  #flushSoon(): void {
+    if (this.#isFlushDue) return
+    this.#isFlushDue = true
+    setImmediate(() => {
+      this.#isFlushDue = false
+      for (const lane of this.#lanes.values()) this.#advance(lane)
+    })
   }
 
-  /** Never rejects: a batch's callers are told instead. */
-  async #send(batch: Batch<Answer>): Promise<void> {
-    const { redis, scripts, script, keysOf } = this.#options
-    let used: ServedShas | null = null
-    try {
-      used = scripts.shas ?? (await scripts.read())
-      if (used === null) return this.#fail(batch, notServed())
-      const keys = [...keysOf(batch.kind.group), ...batch.counters]
-      const reply = await runScript(redis, used[script], keys, batch.args())
-      const refusal = refusalOf(reply)
-      if (refusal === null) return this.#answer(batch, reply)
-      if (refusal !== 'not-served' && refusal !== 'other-server') {
-        return this.#fail(batch, refused(refusal, batch.kind.version))
+  #advance(lane: Lane<Answer>): void {
+    if (lane.sent !== null) return
+    const batch = lane.queue.shift()
+    if (batch === undefined) return
+    lane.sent = batch
+    this.#deadlines.start(lane)
+    void this.#send(batch).then((settle) => {
+      lane.sent = null
+      lane.isHanging = false
+      // Its callers were told already when it was overdue.
+      if (this.#deadlines.end(lane)) {
+        this.#waiting -= batch.waiting.length
+        settle()
       }
-    } catch (err) {
-      if (!isNoScript(err)) return this.#fail(batch, unavailable('Redis failed to decide', err))
-    }
-    await this.#repeat(batch, used)
+      if (lane.queue.length > 0) this.#flushSoon()
+    })
   }
 
-  /** Sends a batch that changed nothing once more if other scripts are served by now. */
-  async #repeat(batch: Batch<Answer>, used: ServedShas | null): Promise<void> {
-    const { scripts, script } = this.#options
-    try {
-      const served = await scripts.read()
-      const isOther = served !== null && served[script] !== used?.[script]
-      if (batch.isRepeated || !isOther) return this.#fail(batch, notServed())
-    } catch (err) {
-      return this.#fail(batch, unavailable('Redis failed to say what it serves', err))
-    }
-    batch.isRepeated = true
-    await this.#send(batch)
-  }
-
-  #answer(batch: Batch<Answer>, reply: unknown): void {
-    if (!this.#deadlines.end(batch)) return
-    this.#waiting -= batch.waiting.length
-    this.#options.answer(batch, reply)
-  }
-
-  #fail(batch: Batch<Answer>, err: QuotaError): void {
-    if (this.#deadlines.end(batch)) this.#reject(batch, err)
+  #hang(lane: Lane<Answer>): void {
+    lane.isHanging = true
+    const err = tooLate(this.#options.deadlineMs)
+    if (lane.sent !== null) this.#reject(lane.sent, err)
+    for (const batch of lane.queue.splice(0)) this.#reject(batch, err)
   }
 
   #reject(batch: Batch<Answer>, err: QuotaError): void {
     this.#waiting -= batch.waiting.length
-    for (const { reject } of batch.waiting) reject(err)
+    rejectAll(batch, err)
   }
+
+  /** Gives what tells the batch's callers how it went. Never rejects. */
+  async #send(batch: Batch<Answer>): Promise<() => void> {
+    const { redis, scripts, script, keysOf, answer } = this.#options
+    let used: ServedShas | null = null
+    try {
+      used = scripts.shas ?? (await scripts.read())
+      if (used === null) return () => rejectAll(batch, notServed())
+      const keys = [...keysOf(batch.kind.group), ...batch.counters]
+      const reply = await runScript(redis, used[script], keys, batch.args())
+      const refusal = refusalOf(reply)
+      if (refusal === null) return () => answer(batch, reply)
+      if (refusal !== 'not-served' && refusal !== 'other-server') {
+        return () => rejectAll(batch, refused(refusal, batch.kind.version))
+      }
+    } catch (err) {
+      if (!isNoScript(err)) return () => rejectAll(batch, unavailable('Redis did not decide', err))
+    }
+    return this.#repeat(batch, used)
+  }
+
+  /** Sends a batch that changed nothing once more if other scripts are served by now. */
+  async #repeat(batch: Batch<Answer>, used: ServedShas | null): Promise<() => void> {
+    const { scripts, script } = this.#options
+    try {
+      const served = await scripts.read()
+      const isOther = served !== null && served[script] !== used?.[script]
+      if (batch.isRepeated || !isOther) return () => rejectAll(batch, notServed())
+    } catch (err) {
+      return () => rejectAll(batch, unavailable('Redis did not say what it serves', err))
+    }
+    batch.isRepeated = true
+    return this.#send(batch)
+  }
+}
+
+function rejectAll<Answer>(batch: Batch<Answer>, err: QuotaError): void {
+  for (const { reject } of batch.waiting) reject(err)
 }
 
 /** Redis has no such script: it restarted, and its daemon has not served it since. */
 function isNoScript(err: unknown): boolean {
   return err instanceof Error && err.message.startsWith('NOSCRIPT')
+}
+
+function tooLate(deadlineMs: number): QuotaError {
+  return unavailable(`Redis did not answer within ${deadlineMs} ms`)
 }
 
 function notServed(): QuotaError {

@@ -70,13 +70,13 @@ export function createCheckStore(options: CheckStoreOptions): CheckStore {
     },
   })
   return {
-    check({ group, targets, cost }: GroupCheck, version: number) {
-      assertCost(cost)
-      return checks.call({ group, version, head: [cost], targets })
+    check(check: GroupCheck, version: number) {
+      assertCost(check.cost)
+      return checks.call(check, version, null)
     },
-    giveBack({ group, targets, cost }: GroupCheck, version: number, atUs: number) {
-      assertCost(cost)
-      return returns.call({ group, version, head: [cost, atUs], targets })
+    giveBack(check: GroupCheck, version: number, atUs: number) {
+      assertCost(check.cost)
+      return returns.call(check, version, atUs)
     },
   }
 }

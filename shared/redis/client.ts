@@ -2,6 +2,8 @@ import { type CommonRedisOptions, Redis } from 'ioredis'
 
 /** Longest that a connection may take to open. Redis is near; longer means it is not there. */
 const CONNECT_TIMEOUT_MS = 1_000
+/** A connection on which a reply is overdue by this is taken for cut, and made anew. */
+const SILENCE_MS_MAX = 2_000
 const RECONNECT_MS_MIN = 50
 const RECONNECT_MS_MAX = 1_000
 
@@ -23,6 +25,7 @@ export interface RedisOptions {
 export function createRedis(options: RedisOptions): Redis {
   return create(options, {
     lazyConnect: false,
+    socketTimeout: SILENCE_MS_MAX,
     // Jitter, so that the enforcers of a region do not come back in step after a restart of Redis.
     retryStrategy: (attempt) =>
       Math.min(RECONNECT_MS_MIN * 2 ** attempt, RECONNECT_MS_MAX) * (0.5 + Math.random() / 2),
@@ -40,7 +43,7 @@ export function createSingleConnection(options: RedisOptions): Redis {
 
 function create(
   options: RedisOptions,
-  reconnection: Pick<CommonRedisOptions, 'lazyConnect' | 'retryStrategy'>,
+  reconnection: Pick<CommonRedisOptions, 'lazyConnect' | 'retryStrategy' | 'socketTimeout'>,
 ): Redis {
   const redis = new Redis(options.url, {
     connectionName: options.name,

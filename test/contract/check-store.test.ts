@@ -1,3 +1,4 @@
+import type { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { type CheckStoreOptions, createCheckStore } from '../../shared/redis/check-store.ts'
 import { REGION_KEYS } from '../../shared/redis/keys.ts'
@@ -11,7 +12,7 @@ beforeAll(async () => {
 })
 afterAll(() => region.stop())
 
-const opened: { disconnect(): void }[] = []
+const opened: Redis[] = []
 beforeEach(async () => {
   await region.time.set(NOON_US)
   await region.begin([aLimit({ capacity: 100 })])
@@ -21,7 +22,8 @@ afterEach(() => {
   for (const redis of opened.splice(0)) redis.disconnect()
 })
 
-async function enforcer(options: Omit<CheckStoreOptions, 'redis'> = {}) {
+/** Patient unless told otherwise: tests share their processors with others. */
+async function enforcer(options: Omit<CheckStoreOptions, 'redis'> = { deadlineMs: 5_000 }) {
   const redis = await readyRedis(region.server.url)
   opened.push(redis)
   const store = createCheckStore({ redis, ...options })
@@ -121,6 +123,34 @@ describe('CheckStore', () => {
     expect(tookMs).toBeGreaterThanOrEqual(39)
     expect(tookMs).toBeLessThan(1_000)
     await vi.waitFor(async () => expect((await check()).decisions).toHaveLength(1))
+  })
+
+  it('waits for no more of a Redis that hangs, once one call is overdue', async () => {
+    const { check } = await enforcer({ deadlineMs: 40 })
+    await check()
+    region.server.pause()
+    await expect(check()).rejects.toMatchObject(unavailable)
+    const began = performance.now()
+    for (let call = 0; call < 100; call++) await expect(check()).rejects.toMatchObject(unavailable)
+    expect(performance.now() - began).toBeLessThan(1_000)
+    region.server.resume()
+    await vi.waitFor(async () => expect((await check()).decisions).toHaveLength(1))
+  })
+
+  it('gives a connection up that stays silent, and makes another', {
+    timeout: 15_000,
+  }, async () => {
+    const { check } = await enforcer({ deadlineMs: 40 })
+    await check()
+    const clients = async (): Promise<number> =>
+      String(await region.redis.client('LIST')).split('\n').length
+    const before = await clients()
+    region.server.pause()
+    await expect(check()).rejects.toMatchObject(unavailable)
+    await vi.waitFor(() => expect(opened.at(-1)?.status).not.toBe('ready'), 10_000)
+    region.server.resume()
+    await vi.waitFor(async () => expect((await check()).decisions).toHaveLength(1), 5_000)
+    expect(await clients()).toBeLessThanOrEqual(before)
   })
 
   it('refuses at once what it cannot hold', async () => {
