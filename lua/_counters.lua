@@ -80,7 +80,7 @@ end
 -- How long a counter must be kept, ms: until it is as if it had never been used.
 local function bucket_keep_ms(L)
   if not L.keep_ms then
-    L.keep_ms = min(ceil((L.burst / L.capacity) * (L.window_us / 1000) * (4 / 3)) + 2000, KEEP_MS_MAX)
+    L.keep_ms = min(ceil((L.burst / L.capacity) * (L.window_us / 1000) * 1.4) + 2000, KEEP_MS_MAX)
   end
   return L.keep_ms
 end

@@ -47,12 +47,13 @@ export interface SettledBucket extends Settled {
 }
 
 /**
- * Time after which an empty bucket is certainly full; the same for every share.
+ * A state is kept for this many times what it takes to fill an empty bucket, which is about the same for every
+ * share, and two seconds more for the whole seconds in which its age is kept.
  *
- * A third more, so that the expiry need not be renewed with each check, and two seconds for the whole seconds
- * in which its age is kept.
+ * The expiry is renewed once a quarter has passed, so three quarters must always be enough to fill. They are 5 %
+ * more than that because the rounding of `shareBurst` lets a small share hold a little more than its part.
  */
-const KEEP_FACTOR = 4 / 3
+const KEEP_FACTOR = 1.4
 const KEEP_MARGIN_MS = 2_000
 const KEEP_MS_MAX = 9e15
 
