@@ -26,3 +26,9 @@ export function grouped(value: number): string {
 export function percent(part: number): string {
   return `${GROUPED.format(Math.round(1_000 * part) / 10)} %`
 }
+
+/** Names in a sentence: `a, b and c`. */
+export function listed(names: readonly string[]): string {
+  const last = names.at(-1) ?? ''
+  return names.length < 2 ? last : `${names.slice(0, -1).join(', ')} and ${last}`
+}

@@ -59,11 +59,11 @@ describe('quotaplane demo', () => {
       return `10.0.0.${i % 17} - - [10/Oct/2025:13:${minute}:${second} +0000] "GET / HTTP/1.1" 200 12 "-" "test"`
     })
     await writeFile(log, `${lines.join('\n')}\n`)
-    const args = ['demo', '--trace', log, '--region-from', 'hash', '--speed', '60', '--json']
+    const args = ['demo', '--trace', log, '--region-from', 'hash', '--speed', '120', '--json']
     const demo = await quotaplane(args, { env })
     expect(demo.exitCode, demo.err).toBe(0)
     const report = JSON.parse(demo.out)
-    expect(report).toMatchObject({ overshoot: 0, checks: 300, clients: 17, speed: 60 })
+    expect(report).toMatchObject({ overshoot: 0, checks: 300, clients: 17, speed: 120 })
     const offered = report.regions.map((region: { offered: number }) => region.offered)
     expect(offered.reduce((a: number, b: number) => a + b, 0)).toBe(300)
   })

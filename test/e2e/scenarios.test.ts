@@ -31,7 +31,7 @@ function overshoot(collector: Collector): number | undefined {
 
 describe('a step in the load', () => {
   it('is followed to 95 % of the achievable within two seconds, ten times of ten', async () => {
-    const stepMs = 4_000
+    const stepMs = 3_000
     const phases = Array.from({ length: 11 }, (_, i) => ({
       fromMs: i * stepMs,
       offered: i % 2 === 0 ? offered(60, 40) : offered(10, 90),

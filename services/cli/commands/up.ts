@@ -2,12 +2,19 @@ import type { Command } from 'commander'
 import { z } from 'zod'
 import { AdminClient } from '../admin-client.ts'
 import { type Io, say } from '../io.ts'
+import { whenEnforced } from '../plane/enforced.ts'
 import { startPlane } from '../plane/plane.ts'
 import { examplePolicy } from '../plane/seed.ts'
 import { DEFAULT_REGIONS, describePlane, LOCAL_REGIONS_MAX, type Plane } from '../plane/topology.ts'
 import { applyPolicy, policyPath } from '../policy-client.ts'
 import { writeStateFile } from '../state-file.ts'
 import { printJson, printLines, regionList, wholeNumber, withExamples } from './common.ts'
+
+/** A check that the example policy decides. */
+const EXAMPLE_CHECK = {
+  domain: 'api',
+  descriptors: [{ entries: [{ key: 'tenant', value: 'acme' }] }],
+}
 
 const flagsSchema = z.object({
   regions: z.array(z.string()).readonly(),
@@ -70,7 +77,10 @@ async function seed(plane: Plane, regions: readonly string[], signal: AbortSigna
   const policy = examplePolicy(regions)
   const path = policyPath(policy.domain, policy.name)
   const found = await client.call({ method: 'GET', path, accepts: [404] })
-  if (found.status === 404) await applyPolicy(client, policy)
+  if (found.status !== 404) return
+  await applyPolicy(client, policy)
+  const urls = plane.regions.flatMap(({ enforcers }) => enforcers.map(({ url }) => url))
+  await whenEnforced(urls, { ...EXAMPLE_CHECK, decisions: 1 }, signal)
 }
 
 /** A part that ends by itself is told and not replaced: whoever breaks it on purpose wants to see what follows. */
@@ -81,7 +91,7 @@ function watchChildren(plane: Plane, tell: (line: string) => void): void {
 function welcome(plane: Plane): string[] {
   const [first] = plane.regions
   const url = first?.enforcers[0]?.url ?? ''
-  const body = '{"domain":"api","descriptors":[{"entries":[{"key":"tenant","value":"acme"}]}]}'
+  const body = JSON.stringify(EXAMPLE_CHECK)
   return [
     '',
     `The plane is up. Admin: ${plane.admin.url}  token: ${plane.admin.token}`,

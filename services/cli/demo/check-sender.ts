@@ -1,5 +1,6 @@
 import { Pool } from 'undici'
 import { z } from 'zod'
+import type { DescriptorBody } from '../plane/enforced.ts'
 import type { CheckRecord } from './check-record.ts'
 
 /** Kept-alive connections to each enforcer; a check takes about a millisecond, so a few carry thousands a second. */
@@ -13,10 +14,6 @@ const answerSchema = z.object({
   degraded: z.boolean(),
   decisions: z.array(z.unknown()),
 })
-
-export interface DescriptorBody {
-  readonly entries: readonly { readonly key: string; readonly value: string }[]
-}
 
 export interface CheckOrder {
   readonly region: number

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { CheckSender, DescriptorBody } from './check-sender.ts'
+import type { DescriptorBody } from '../plane/enforced.ts'
+import type { CheckSender } from './check-sender.ts'
 
 /**
  * Checks of a region that may wait for their answer at once. An enforcer that keeps up has a handful in flight;

@@ -1,6 +1,7 @@
 import type { PolicyDocument } from '../../../shared/protocol/policy.ts'
 import type { Sink } from '../io.ts'
 import type { Plane } from '../plane/topology.ts'
+import { listed } from '../table.ts'
 import type { ReferenceLimit } from './check-record.ts'
 import type { Collector } from './collector.ts'
 import { type Load, offeredAt, offerLoad } from './load.ts'
@@ -76,7 +77,7 @@ export function announceShift(regions: readonly string[], seconds: number): stri
   const load = demoLoad(regions.length, seconds)
   const [first = ''] = regions
   return [
-    `${regions.join(' and ')} share one limit of ${CAPACITY} checks a second; together they are offered ${OFFERED_PER_SECOND} for ${seconds} s.`,
+    `${listed(regions)} share one limit of ${CAPACITY} checks a second; together they are offered ${OFFERED_PER_SECOND} for ${seconds} s.`,
     `After ${load.turnMs / 1_000} s the load leaves ${first} (${FIRST_BEFORE} % of it, then ${FIRST_AFTER} %): the shares follow it, and the sum never passes the limit.`,
   ].join('\n')
 }

@@ -28,6 +28,12 @@ export interface ChildOptions {
   readonly account?: { readonly uid: number; readonly gid: number } | undefined
 }
 
+/** The end of a log, indented below a message. */
+function tailOf(log: string): string {
+  const lines = log.trim().split('\n').slice(-LOG_TAIL_LINES)
+  return lines.join('') === '' ? '' : `; the end of its log:\n  ${lines.join('\n  ')}`
+}
+
 /** Thrown when a child ends or stays silent instead of becoming ready. */
 export class ChildFailure extends Error {
   override readonly name = 'ChildFailure'
@@ -35,8 +41,7 @@ export class ChildFailure extends Error {
   readonly isPortTaken: boolean
 
   constructor(what: string, log: string) {
-    const tail = log.trimEnd().split('\n').slice(-LOG_TAIL_LINES).join('\n  ')
-    super(tail === '' ? what : `${what}; the end of its log:\n  ${tail}`)
+    super(`${what}${tailOf(log)}`)
     this.isPortTaken = /address already in use|EADDRINUSE/i.test(log)
   }
 }
@@ -72,8 +77,9 @@ export class Child {
     return child?.pid !== undefined && child.exitCode === null && child.signalCode === null
   }
 
-  log(): string {
-    return this.#log
+  /** A failure of this child, told with the end of its log. */
+  failure(what: string): ChildFailure {
+    return new ChildFailure(`${this.name} ${what}`, this.#log)
   }
 
   /** Called when the process ends although neither `stop` nor `kill` was called. */

@@ -11,16 +11,23 @@ const ATTEMPTS_MAX = 5
 /** `usual`: the well-known port or one of its neighbours, for people; `free`: any, for tests beside each other. */
 export type PortChoice = 'usual' | 'free'
 
-/** Chooses loopback ports that nothing listens on and that it has not given out before. */
+/** Chooses loopback ports that nothing listens on, each given out once, to callers in the order of their calls. */
 export class Ports {
   readonly #choice: PortChoice
   readonly #given = new Set<number>()
+  #last: Promise<unknown> = Promise.resolve()
 
   constructor(choice: PortChoice) {
     this.#choice = choice
   }
 
-  async take(usual: number): Promise<number> {
+  take(usual: number): Promise<number> {
+    const taken = this.#last.then(() => this.#choose(usual))
+    this.#last = taken.catch(() => {})
+    return taken
+  }
+
+  async #choose(usual: number): Promise<number> {
     const candidates =
       this.#choice === 'usual' ? Array.from({ length: NEIGHBOURS_MAX }, (_, i) => usual + i) : []
     for (const port of candidates) {

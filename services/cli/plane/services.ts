@@ -50,13 +50,13 @@ export async function whenReady(
   let last = 'it did not answer'
   while (performance.now() < deadlineMs) {
     signal.throwIfAborted()
-    if (!service.child.isRunning) throw new Error(`${service.child.name} ended\n${tail(service)}`)
+    if (!service.child.isRunning) throw service.child.failure('ended')
     const answer = await probe(`${service.url}/readyz`)
     if (answer === 'ready') return
     last = answer
     await delay(PROBE_EVERY_MS)
   }
-  throw new Error(`${service.child.name} was not ready in time: ${last}\n${tail(service)}`)
+  throw service.child.failure(`was not ready in time: ${last}`)
 }
 
 async function probe(url: string): Promise<string> {
@@ -67,8 +67,4 @@ async function probe(url: string): Promise<string> {
   } catch (err) {
     return String(err)
   }
-}
-
-function tail(service: RunningService): string {
-  return service.child.log().trimEnd().split('\n').slice(-15).join('\n')
 }

@@ -1,11 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { z } from 'zod'
 import { CliError } from '../errors.ts'
-import type { DescriptorBody } from './check-sender.ts'
 
 /** A change of policy reaches every region within two seconds; this is far beyond it. */
 const ACTIVE_TIMEOUT_MS = 15_000
 const POLL_MS = 50
+
+export interface DescriptorBody {
+  readonly entries: readonly { readonly key: string; readonly value: string }[]
+}
 
 const answerSchema = z.object({ decisions: z.array(z.object({ limit: z.number() })) })
 
