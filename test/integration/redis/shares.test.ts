@@ -191,6 +191,17 @@ describe('writing shares', () => {
 })
 
 describe('a region that recovers', () => {
+  it('uses the floor from its boot on, before its policies are written again', async () => {
+    await region.begin([aLimit({ capacity: 100, floor: 20_000 })])
+    await region.daemon.open()
+    await region.daemon.begin({ incarnation: 2, levels: 'empty', recovering: true })
+    await region.daemon.serve()
+    await region.time.advanceMs(10_000)
+    expect(await region.check(0)).toMatchObject({ remaining: 2 })
+    await region.check(1)
+    expect(await region.check(0)).toMatchObject({ remaining: 1 })
+  })
+
   it('uses the floor and nothing borrowed, and does not refill the wait at its end', async () => {
     await region.begin([aLimit({ capacity: 100, floor: 20_000 })], { levels: 'empty' })
     const id = region.counter()
