@@ -15,8 +15,11 @@ export interface Plan {
   readonly statesMax: number
 }
 
-/** States that take about a minute on one slow core, and 300 MB. */
-const STATES_MAX = 600_000
+/** States that take some ten seconds and 200 MB: larger worlds are searched as deep as that goes. */
+const STATES_MAX = 350_000
+
+/** For two worlds that are worth being searched to the end. */
+const STATES_MAX_LARGE = 1_100_000
 
 function scope(name: string, base: readonly number[], more: Partial<Scope> = {}): Scope {
   return {
@@ -34,16 +37,18 @@ function scope(name: string, base: readonly number[], more: Partial<Scope> = {})
   }
 }
 
-const ONE_LENDER = scope('one-lender', [1, 0])
+export const ONE_LENDER = scope('one-lender', [1, 0])
 const ONE_LENDER_LOSS = scope('one-lender-loss', [1, 0], { lossesMax: 1 })
 const ONE_LENDER_RESTART = scope('one-lender-restart', [1, 0], { restartsMax: 1 })
 const TWO_UNITS = scope('two-units', [2, 0])
 const BOTH_LEND = scope('both-lend', [1, 1])
 const THREE_UNITS = scope('three-units', [2, 1])
+const TWO_IN_FLIGHT = scope('two-in-flight', [1, 0], { inFlightMax: 2 })
 const THREE_IN_FLIGHT = scope('three-in-flight', [1, 0], { inFlightMax: 3 })
 const FLOOR_LOSS = scope('floor-loss', [2, 0], { floor: [1, 0], lossesMax: 1 })
 const EPOCH = scope('epoch', [1, 0], { nextBase: [0, 1] })
 const EPOCH_LOSS = scope('epoch-loss', [1, 0], { nextBase: [0, 1], lossesMax: 1 })
+const EPOCH_RESTART = scope('epoch-restart', [1, 0], { nextBase: [0, 1], restartsMax: 1 })
 const EPOCH_FLOOR = scope('epoch-floor', [3, 0], {
   nextBase: [2, 1],
   floor: [1, 0],
@@ -59,19 +64,21 @@ const THREE_REGIONS_LOSS = scope('three-regions-loss', [1, 0, 0], { lossesMax: 1
 const THREE_BASES = scope('three-bases', [1, 1, 1])
 const THREE_EPOCH = scope('three-epoch', [1, 1, 0], { nextBase: [0, 1, 1] })
 
-/** What `npm run exhaustive` searches, the complete ones first. */
+/** What `npm run exhaustive` searches, those that it searches to the end first. */
 export const PLANS: readonly Plan[] = [
   { scope: ONE_LENDER, statesMax: STATES_MAX },
   { scope: ONE_LENDER_LOSS, statesMax: STATES_MAX },
   { scope: ONE_LENDER_RESTART, statesMax: STATES_MAX },
   { scope: TWO_UNITS, statesMax: STATES_MAX },
   { scope: EPOCH, statesMax: STATES_MAX },
-  { scope: BOTH_LEND, statesMax: 2 * STATES_MAX },
+  { scope: BOTH_LEND, statesMax: STATES_MAX_LARGE },
+  { scope: TWO_IN_FLIGHT, statesMax: STATES_MAX_LARGE },
   { scope: THREE_UNITS, statesMax: STATES_MAX },
   { scope: THREE_IN_FLIGHT, statesMax: STATES_MAX },
   { scope: BOTH_CRASHES, statesMax: STATES_MAX },
   { scope: FLOOR_LOSS, statesMax: STATES_MAX },
   { scope: EPOCH_LOSS, statesMax: STATES_MAX },
+  { scope: EPOCH_RESTART, statesMax: STATES_MAX },
   { scope: EPOCH_FLOOR, statesMax: STATES_MAX },
   { scope: THREE_REGIONS, statesMax: STATES_MAX },
   { scope: THREE_REGIONS_LOSS, statesMax: STATES_MAX },

@@ -72,16 +72,21 @@ export function lendable(world: World, region: Region, self: number): number {
   return units
 }
 
-/** What the enforcers of a region may use. */
+/**
+ * What the enforcers of a region may use. In an epoch a region may have lent more than it can count on for the
+ * moment (a grower that restarted has to hear the donors again); it then uses nothing of its own.
+ */
 export function shareOf(world: World, region: Region, self: number): number {
   if (region.recoveringUntil !== null) return at(world.scope.floor, self)
-  let units = effectiveBase(world, region, self)
+  let own = effectiveBase(world, region, self)
+  let borrowed = 0
   for (let peer = 0; peer < region.peers.length; peer++) {
     if (peer === self) continue
     const { lend, borrow } = at(region.peers, peer)
-    units += held(borrow) - outstanding(lend)
+    own -= outstanding(lend)
+    borrowed += held(borrow)
   }
-  return units
+  return (world.scope.nextBase === null ? own : Math.max(0, own)) + borrowed
 }
 
 /** What is wrong with a state; null when every invariant holds. */
@@ -91,7 +96,8 @@ export function violationOf(world: World, state: State, poolMax: number): string
   for (let self = 0; self < state.regions.length; self++) {
     const region = at(state.regions, self)
     const share = shareOf(world, region, self)
-    if (share < 0) return `INV-3: region ${nameOf(self)} has a share of ${share}`
+    const least = world.scope.nextBase === null ? at(world.scope.floor, self) : 0
+    if (share < least) return `INV-3: the share of ${nameOf(self)} is ${share}, less than ${least}`
     sum += share
     bases += effectiveBase(world, region, self)
   }
