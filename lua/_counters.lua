@@ -95,7 +95,8 @@ end
 -- Whether a bucket's expiry, set in the second `set_s`, no longer covers the time to keep: a quarter has passed.
 local function is_aged(L, set_s, now)
   local age = floor(now / 1000000) - set_s
-  return age < 0 or (age > 0 and age >= floor(bucket_keep_ms(L) / 4000))
+  if age == 0 then return false end
+  return age < 0 or age >= floor(bucket_keep_ms(L) / 4000)
 end
 
 local function state_of(C)

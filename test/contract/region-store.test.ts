@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { PairState } from '../../shared/core/ledger/types.ts'
 import type { RegionStore } from '../../shared/core/ports.ts'
-import { POOL_UNITS } from '../../shared/core/units.ts'
 import { GROUP_KEYS, REGION_KEYS } from '../../shared/redis/keys.ts'
 import {
   aLimit,
@@ -10,6 +9,7 @@ import {
   NOON_US,
   policyOf,
   RedisRegion,
+  shareOf,
 } from '../support/redis-region.ts'
 import { TEST_OFFSET_MS } from '../support/test-time.ts'
 
@@ -30,18 +30,6 @@ const unavailable = { code: 'QUOTA_STORE_UNAVAILABLE' }
 const PAIR: PairState = {
   lend: { term: 3, borrowerIncarnation: 7, born: 2 },
   borrow: { incarnation: 9, term: 4, dead: false },
-}
-
-function shareOf(id: string, home = POOL_UNITS) {
-  return {
-    id,
-    home,
-    borrowed: 0,
-    expiresAtMs: null,
-    shrinks: false,
-    pinned: true,
-    row: emptyRow(id),
-  }
 }
 
 /** Everything that a daemon writes, by name. */
@@ -261,75 +249,5 @@ describe('a boot', () => {
     await region.daemon.serve()
     await region.time.advanceMs(60_000)
     expect(await region.check(0)).toMatchObject({ remaining: 1 })
-  })
-})
-
-describe('collecting', () => {
-  it('gives cumulative counts of tracked counters, and usage by window', async () => {
-    const id = region.counter()
-    await region.daemon.writeShares([shareOf(id)])
-    const { atUs } = await region.checks.check(region.target(4), region.version)
-    await region.check(9)
-    await region.check(11)
-    await region.checks.giveBack(region.target(2), region.version, atUs)
-    await region.check(3, 'globex')
-    const first = await region.daemon.collect()
-    expect(first.samples).toEqual([{ id, admitted: 4, denied: 9, returned: 2 }])
-    const window = Math.floor(NOON_US / 1_000_000)
-    const row = { limitId: 1, usageEpoch: 0, window, admitted: 7, denied: 9, returned: 2 }
-    expect(first.usage).toEqual([row])
-    await region.time.advanceMs(1_000)
-    await region.check(5, 'globex')
-    const second = await region.daemon.collect()
-    expect(second.usage).toEqual([
-      row,
-      { ...row, window: window + 1, admitted: 5, denied: 0, returned: 0 },
-    ])
-    await region.time.advanceMs(5_000)
-    expect((await region.daemon.collect()).usage).toEqual([
-      { ...row, window: window + 1, admitted: 5, denied: 0, returned: 0 },
-    ])
-  })
-
-  it('names what is tracked and has lost its share', async () => {
-    const id = region.counter()
-    await region.daemon.writeShares([shareOf(id)])
-    await region.redis.del(`c:${id}`)
-    expect(await region.daemon.collect()).toMatchObject({ samples: [], missing: [id] })
-  })
-
-  it('counts no window twice once its place in the ring is taken', async () => {
-    await region.check(4)
-    await region.time.advanceMs(64_000)
-    await region.check(1)
-    const { usage } = await region.daemon.collect()
-    expect(usage.map(({ admitted }) => admitted)).toEqual([1])
-  })
-
-  it('places a deadline of the daemon never too late on Redis TIME', async () => {
-    const { storeOffsetMs } = await region.daemon.collect()
-    expect(storeOffsetMs).toBeLessThanOrEqual(TEST_OFFSET_MS)
-  })
-})
-
-describe('policies', () => {
-  it('are read whole, with the version under which they are enforced', async () => {
-    const { version, incarnation, policies } = await region.reader.readAll()
-    expect(await region.reader.readVersion()).toBe(version)
-    expect({ version, incarnation }).toEqual({ version: region.version, incarnation: 1 })
-    expect(policies).toMatchObject([{ id: 1, domain: 'api', limits: [{ id: 1, capacity: 10 }] }])
-  })
-
-  it('that are gone are not read any more', async () => {
-    await region.write([aLimit({ id: 2 })])
-    await region.write([])
-    expect((await region.reader.readAll()).policies).toEqual([])
-  })
-
-  it('are unavailable to read while Redis is away', async () => {
-    await region.redis.flushall()
-    await region.time.set(NOON_US)
-    expect(await region.reader.readVersion()).toBe(0)
-    expect(await region.reader.readAll()).toEqual({ version: 0, incarnation: 0, policies: [] })
   })
 })

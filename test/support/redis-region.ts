@@ -194,6 +194,20 @@ export function emptyRow(id: string): LedgerRow {
   return { id, lent: {}, borrowed: {}, quarantine: [] }
 }
 
+/** A pinned share of a tracked counter, wholly this region's unless told otherwise. */
+export function shareOf(id: string, home = POOL_UNITS): ShareWrite {
+  return {
+    id,
+    home,
+    borrowed: 0,
+    expiresAtMs: null,
+    shrinks: false,
+    pinned: true,
+    row: emptyRow(id),
+  }
+}
+
+/** A policy of one limit. */
 export function policyOf(limit: RegionLimitSpec): RegionPolicySpec {
   return {
     id: limit.id,
