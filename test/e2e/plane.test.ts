@@ -8,6 +8,7 @@ import {
   firstLine,
   isAlive,
   quotaplane,
+  quotaplaneHere,
   REGIONS,
   spawnCli,
   temporaryFolder,
@@ -104,31 +105,37 @@ describe('quotaplane up', () => {
 
 /** What an operator does first, with no flag but what to do. */
 async function usesThePlane(plane: PlaneDescription): Promise<void> {
-  for (const region of REGIONS) {
-    const check = await quotaplane(
-      ['check', '--domain', 'api', '--region', region, 'tenant=acme', '--json'],
-      { env },
-    )
-    expect(check.exitCode, check.err).toBe(0)
-    const answer = JSON.parse(check.out)
+  const check = ['check', '--domain', 'api', 'tenant=acme', '--json', '--region']
+  const spawned = await quotaplane([...check, REGIONS[0]], { env })
+  const here = await quotaplaneHere([...check, REGIONS[1]], { env })
+  for (const [region, { exitCode, out, err }] of [
+    [REGIONS[0], spawned],
+    [REGIONS[1], here],
+  ] as const) {
+    expect(exitCode, err).toBe(0)
+    const answer = JSON.parse(out)
     expect(answer).toMatchObject({ allowed: true, region, degraded: false })
     expect(answer.decisions[0]).toMatchObject({ policy: 'api/per-tenant', limit: 10_000 })
   }
   await changesTheLimit(plane)
-  const list = await quotaplane(['policy', 'list', '--json'], { env })
-  expect(JSON.parse(list.out).policies).toHaveLength(1)
-  const regions = await quotaplane(['region', 'list', '--json'], { env })
-  const states = JSON.parse(regions.out).regions.map(
-    (region: { id: string; health: { isReporting: boolean } }) => [
-      region.id,
-      region.health.isReporting,
-    ],
+  await seesThePlane()
+  const refused = await quotaplaneHere(['policy', 'list', '--token', 'wrong'], { env })
+  expect(refused.exitCode).toBe(1)
+  expect(refused.err).toBe(
+    'quotaplane: admin refused the token (401): give --token or set QUOTAPLANE_TOKEN\n',
   )
-  expect(states.sort()).toEqual([...REGIONS].map((region) => [region, true]).sort())
+}
+
+async function seesThePlane(): Promise<void> {
+  const list = await quotaplaneHere(['policy', 'list', '--json'], { env })
+  expect(JSON.parse(list.out).policies, list.err).toHaveLength(1)
+  const regions = await quotaplaneHere(['region', 'list'], { env })
+  for (const region of REGIONS)
+    expect(regions.out).toMatch(new RegExp(`^${region} +reporting`, 'm'))
   for (const command of ['shares', 'usage']) {
-    const view = await quotaplane([command, '--json'], { env })
+    const view = await quotaplaneHere([command, '--json'], { env })
     expect(JSON.parse(view.out).limits, view.err).toHaveLength(1)
-    expect((await quotaplane([command], { env })).out).toContain('api/per-tenant')
+    expect((await quotaplaneHere([command], { env })).out).toContain('api/per-tenant')
   }
 }
 
@@ -145,13 +152,17 @@ async function changesTheLimit(plane: PlaneDescription): Promise<void> {
       .poll(() => capacityAt(enforcers[0]?.url ?? ''), { timeout: leftMs, interval: 20 })
       .toBe(3)
   }
-  const again = await quotaplane(apply, { env, input: POLICY })
+  const again = await quotaplaneHere(apply, { env, input: POLICY })
   expect(again.out).toMatch(/^api\/per-tenant unchanged/)
   const dear = ['check', '--domain', 'api', '--cost', '4', 'tenant=b']
-  expect((await quotaplane(dear, { env })).exitCode).toBe(3)
-  const got = await quotaplane(['policy', 'get', 'api/per-tenant'], { env })
-  const back = await quotaplane(apply, { env, input: got.out })
+  expect((await quotaplaneHere(dear, { env })).exitCode).toBe(3)
+  const got = await quotaplaneHere(['policy', 'get', 'api/per-tenant'], { env })
+  const back = await quotaplaneHere(apply, { env, input: got.out })
   expect(back.out).toMatch(/^api\/per-tenant unchanged/)
+  const unknown = POLICY.replaceAll('eu-west-1', 'mars-1')
+  const refused = await quotaplaneHere(apply, { env, input: unknown })
+  expect(refused.exitCode).toBe(1)
+  expect(refused.err).toMatch(/standard input:2: .*mars-1 is not a registered region/)
 }
 
 /** The capacity by which an enforcer decides the example's checks; reads without spending. */

@@ -9,6 +9,7 @@ import { type Load, offerLoad } from '../../services/cli/demo/load.ts'
 import { measure } from '../../services/cli/demo/measure.ts'
 import { startPlane } from '../../services/cli/plane/plane.ts'
 import type { Plane } from '../../services/cli/plane/topology.ts'
+import { runProgram } from '../../services/cli/program.ts'
 import type { PolicyDocument } from '../../shared/protocol/policy.ts'
 import { PACKAGE_ROOT } from '../../shared/runtime/assets.ts'
 
@@ -28,6 +29,29 @@ export async function quotaplane(
   options: { readonly env?: Readonly<Record<string, string>>; readonly input?: string } = {},
 ): Promise<Finished> {
   return await finish(spawnCli(args, options.env), options.input)
+}
+
+/** Runs a command in this process, which spares the start of another; for all but the first of a kind. */
+export async function quotaplaneHere(
+  args: readonly string[],
+  options: { readonly env?: Readonly<Record<string, string>>; readonly input?: string } = {},
+): Promise<Finished> {
+  const written = { out: '', err: '' }
+  const sink = (name: 'out' | 'err') => ({
+    write: (text: string) => {
+      written[name] += text
+    },
+    isTerminal: false,
+    hasColour: false,
+  })
+  const exitCode = await runProgram(args, {
+    out: sink('out'),
+    err: sink('err'),
+    env: options.env ?? {},
+    readStdin: async () => options.input ?? '',
+    signal: new AbortController().signal,
+  })
+  return { exitCode, ...written }
 }
 
 export function spawnCli(
