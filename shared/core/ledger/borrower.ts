@@ -7,10 +7,8 @@
  */
 
 import type { RegionId } from '../policy.ts'
-import { POOL_UNITS } from '../units.ts'
 import { LOAN_TTL_MS } from './constants.ts'
-import { askToPublish, type Draft, limitOf, pairOf, setPair, setRow, track } from './draft.ts'
-import { basesMax } from './homes.ts'
+import { askToPublish, type Draft, pairOf, setPair, setRow, track } from './draft.ts'
 import { heldFrom, isOfTerm, withBorrowed } from './rows.ts'
 import type { KeyState, Pair } from './state.ts'
 import type { RecordRow, RegionRecord } from './types.ts'
@@ -31,41 +29,26 @@ export function receiveLoans(draft: Draft, record: RegionRecord): void {
     return
   }
   if (pairOf(draft, record.from).borrow.dead) return
-  for (const row of record.rows) receiveRow(draft, record, row)
+  for (const row of draft.heard.get(record.from)?.rows.values() ?? []) {
+    receiveRow(draft, record.from, row)
+  }
   dropClosed(draft, record)
   renewLease(draft, record)
 }
 
-function receiveRow(draft: Draft, record: RegionRecord, row: RecordRow): void {
+function receiveRow(draft: Draft, lender: RegionId, row: RecordRow): void {
   const loan = row.lent[draft.self]
-  if (loan === undefined || !isPlausible(draft, record, row)) return
-  const key = draft.keys.get(row.id) ?? track(draft, row.id)
-  if (key === null) return
+  const key = loan === undefined ? null : track(draft, row.id)
+  if (loan === undefined || key === null) return
   const [born, lent] = loan
-  const { incarnation, term } = pairOf(draft, record.from).borrow
-  const known = key.row.borrowed[record.from]
-  if (known !== undefined && (born < known.born || (born === known.born && lent <= known.lent)))
-    return
+  const { incarnation, term } = pairOf(draft, lender).borrow
+  const known = key.row.borrowed[lender]
+  const isOld =
+    known !== undefined && (born < known.born || (born === known.born && lent <= known.lent))
+  if (isOld) return
   const returned = known?.born === born ? known.returned : 0
   const grown = { incarnation, term, born, lent, returned }
-  setRow(draft, key, withBorrowed(key.row, record.from, grown))
-}
-
-/** What an honest ledger never says. The whole row is then ignored: a part of it would be as doubtful. */
-function isPlausible(draft: Draft, record: RegionRecord, row: RecordRow): boolean {
-  const limit = limitOf(draft, row.id)
-  if (limit === null) return false
-  if (row.share > POOL_UNITS || row.quarantined > POOL_UNITS) {
-    draft.alarms['units-above-pool'] += 1
-    return false
-  }
-  const loans = Object.values(row.lent)
-  const out = loans.reduce((sum, [, lent, returned]) => sum + lent - returned, 0)
-  const isSound = loans.every(([, lent, returned]) => returned <= lent)
-  if (isSound && out <= basesMax(limit, record.from)) return true
-  // Under another policy than this region's a lender may rightly have a larger base than is known here.
-  if (record.policyRevision === draft.policyRevision) draft.alarms['lent-above-base'] += 1
-  return false
+  setRow(draft, key, withBorrowed(key.row, lender, grown))
 }
 
 /** A row that the lender no longer carries is closed: everything of it came back. */

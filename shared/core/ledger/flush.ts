@@ -14,7 +14,8 @@ import type { HomePart, LedgerEffect, PairState, ShareOutcome, ShareWrite } from
  */
 export function flush(draft: Draft): readonly LedgerEffect[] {
   const effects: LedgerEffect[] = []
-  if (draft.changedPairs.size > 0) effects.push({ kind: 'write-pairs', pairs: changedPairs(draft) })
+  const pairs = changedPairs(draft)
+  if (Object.keys(pairs).length > 0) effects.push({ kind: 'write-pairs', pairs })
   const homes = changedHomes(draft)
   if (homes !== null) {
     draft.homes = homes
@@ -102,9 +103,11 @@ function unitsOf(draft: Draft, key: KeyState): number {
   return home + borrowed
 }
 
+/** All pairs when the store gets everything again, the changed ones otherwise. */
 function changedPairs(draft: Draft): Readonly<Record<string, PairState>> {
+  const peers = draft.homes === null ? draft.pairs.keys() : draft.changedPairs
   return Object.fromEntries(
-    [...draft.changedPairs].flatMap((peer) => {
+    [...peers].flatMap((peer) => {
       const pair = draft.pairs.get(peer)
       return pair === undefined ? [] : [[peer, { lend: pair.lend, borrow: pair.borrow }]]
     }),

@@ -4,13 +4,14 @@
  * Records are complete and cumulative, so an older one holds nothing that the newest lacks; it is dropped.
  */
 
+import { POOL_UNITS } from '../units.ts'
 import { receiveLoans } from './borrower.ts'
 import { type Draft, limitOf, track } from './draft.ts'
-import { basesOf, followEpochs } from './homes.ts'
+import { basesMax, basesOf, followEpochs } from './homes.ts'
 import { receiveReturns } from './lender.ts'
 import { rebalance } from './rebalance.ts'
 import { isNewer } from './state.ts'
-import type { RegionRecord } from './types.ts'
+import type { RecordRow, RegionRecord } from './types.ts'
 
 export function receiveRecord(draft: Draft, record: RegionRecord): void {
   if (record.from === draft.self) {
@@ -20,16 +21,37 @@ export function receiveRecord(draft: Draft, record: RegionRecord): void {
   if (!draft.members.includes(record.from)) return
   const known = draft.heard.get(record.from)
   if (known !== undefined && !isNewer(record.mark, known.record.mark)) return
-  const rows = new Map(record.rows.map((row) => [row.id, row]))
+  const sound = record.rows.filter((row) => isPlausible(draft, record, row))
+  const rows = new Map(sound.map((row) => [row.id, row]))
   draft.heard.set(record.from, { record, rows, atMs: draft.nowMs })
   if (draft.epochs.size > 0) followEpochs(draft)
   receiveReturns(draft, record)
   receiveLoans(draft, record)
-  for (const row of record.rows) {
+  for (const row of sound) {
     // A region that has no need of this key by itself may have what the hungry one lacks.
     if (row.hungry && !draft.keys.has(row.id) && hasHome(draft, row.id)) track(draft, row.id)
     if (draft.keys.has(row.id)) rebalance(draft, row.id)
   }
+}
+
+/**
+ * False for what an honest ledger never says, and for keys that count for no limit known here. The whole row is
+ * then ignored: a part of it would be as doubtful.
+ */
+function isPlausible(draft: Draft, record: RegionRecord, row: RecordRow): boolean {
+  const limit = limitOf(draft, row.id)
+  if (limit === null) return false
+  if (row.share > POOL_UNITS || row.quarantined > POOL_UNITS) {
+    draft.alarms['units-above-pool'] += 1
+    return false
+  }
+  const loans = Object.values(row.lent)
+  const out = loans.reduce((sum, [, lent, returned]) => sum + lent - returned, 0)
+  const isSound = loans.every(([, lent, returned]) => returned <= lent)
+  if (isSound && out <= basesMax(limit, record.from)) return true
+  // Under another policy than this region's a lender may rightly have a larger base than is known here.
+  if (record.policyRevision === draft.policyRevision) draft.alarms['lent-above-base'] += 1
+  return false
 }
 
 function hasHome(draft: Draft, id: string): boolean {

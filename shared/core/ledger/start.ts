@@ -40,7 +40,6 @@ export function start(draft: Draft, event: Started): void {
   revokePending(draft)
   if (event.continuity === 'kept') adoptStored(draft, event)
   if (event.continuity === 'lost') beginRecovery(draft)
-  for (const peer of draft.pairs.keys()) draft.changedPairs.add(peer)
   for (const [id, key] of draft.keys) {
     draft.keys.set(id, { ...key, written: null })
     draft.touched.add(id)

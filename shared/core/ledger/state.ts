@@ -18,7 +18,7 @@ export interface SentRecord {
   readonly atMs: number
 }
 
-/** The newest record heard from a peer. `rows` holds its rows by key. */
+/** The newest record heard from a peer. `rows` holds its rows by key, but for those that make no sense. */
 export interface Heard {
   readonly record: RegionRecord
   readonly rows: ReadonlyMap<CounterId, RecordRow>
