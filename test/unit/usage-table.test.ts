@@ -169,6 +169,26 @@ describe('a published record', () => {
     expect(usageOf(table, of(NOW_WINDOW)).own.admitted).toBe(10)
   })
 
+  it('alone repairs a partition of half a minute, window by window', () => {
+    let [sender, receiver] = [createUsageTable('b'), EMPTY]
+    let rows: readonly UsageRow[] = []
+    for (let second = 0; second < 30; second++) {
+      const window = NOW_WINDOW + second
+      const own = { incarnation: 1, rows: [aRow({ window, admitted: second + 1 })] }
+      sender = recordOwn(sender, own, rulesAt(window))
+      const published = publishOwn(sender, { incarnation: 1, seq: second, ackedSeq: -1 })
+      sender = published.table
+      rows = published.rows
+    }
+    receiver = mergeForeign(
+      receiver,
+      { region: 'b', incarnation: 1, rows },
+      rulesAt(NOW_WINDOW + 29),
+    )
+    const seen = Array.from({ length: 30 }, (_, index) => admitted(receiver, NOW_WINDOW + index))
+    expect(seen).toEqual(Array.from({ length: 30 }, (_, index) => index + 1))
+  })
+
   it('ends every region at the true totals after any loss, repetition and reordering', () => {
     const steps = fc.array(
       fc.record({ add: fc.nat({ max: 9 }), isLost: fc.boolean(), copies: fc.nat({ max: 2 }) }),

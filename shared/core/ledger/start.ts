@@ -8,7 +8,7 @@
  * of dropped rows unnecessary: no row of a term known to the store can come alive again through a late record.
  */
 import { dropForeignTerms } from './borrower.ts'
-import { askToPublish, type Draft, setPair } from './draft.ts'
+import { askToPublish, type Draft, forget, limitOf, setPair } from './draft.ts'
 import { beginRecovery, followEpochs, resumeDrains } from './homes.ts'
 import { takeBack } from './lender.ts'
 import { createLedger, type KeyState, type LedgerState, type Pair, STRANGER } from './state.ts'
@@ -91,10 +91,14 @@ function withRow(known: KeyState | undefined, row: LedgerRow): KeyState {
 }
 
 /**
- * Brings rows in line with their pairs, once the limits are known. A pair is stored before its rows, so a crash
- * in between leaves loans of a term that is over: lent ones are taken back like any other.
+ * Brings rows in line with the limits and with their pairs, once all are known. A pair is stored before its
+ * rows, so a crash in between leaves loans of a term that is over: lent ones are taken back like any other.
  */
-export function settleTerms(draft: Draft): void {
+export function settle(draft: Draft): void {
+  for (const id of draft.keys.keys()) {
+    // Counters of removed limits and of usage before a reset are enforced nowhere any more.
+    if (limitOf(draft, id) === null) forget(draft, id)
+  }
   for (const [peer, pair] of draft.pairs) {
     dropForeignTerms(draft, peer)
     for (const key of draft.keys.values()) {

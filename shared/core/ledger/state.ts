@@ -110,7 +110,7 @@ export interface LedgerState {
   readonly pending: PendingWrites | null
   readonly lastUrgentMs: number
   readonly alarms: Readonly<Record<Alarm, number>>
-  /** Keys that ran short and could not be tracked because TRACKED_KEYS_MAX were. */
+  /** How often a key ran short and was not tracked because TRACKED_KEYS_MAX were. */
   readonly untrackedKeys: number
 }
 

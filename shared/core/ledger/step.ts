@@ -7,14 +7,14 @@
  */
 import { assert, unreachable } from '../assert.ts'
 import { lapseAllDue } from './borrower.ts'
-import { askToPublish, closeDraft, type Draft, forget, limitOf, openDraft } from './draft.ts'
+import { askToPublish, closeDraft, type Draft, openDraft } from './draft.ts'
 import { confirmShares, flush } from './flush.ts'
 import { adoptEpochs, endRecovery } from './homes.ts'
 import { reclaimLapsed, releaseQuarantines } from './lender.ts'
 import { coolDown, measure } from './measure.ts'
 import { rebalance } from './rebalance.ts'
 import { receiveRecord } from './receive.ts'
-import { keepMemory, settleTerms, start } from './start.ts'
+import { keepMemory, settle, start } from './start.ts'
 import type { LedgerState } from './state.ts'
 import type { LedgerEffect, LedgerEvent } from './types.ts'
 
@@ -50,7 +50,7 @@ function apply(draft: Draft, event: LedgerEvent): void {
   switch (event.kind) {
     case 'started':
       start(draft, event)
-      if (draft.limits !== null) settleTerms(draft)
+      if (draft.limits !== null) settle(draft)
       break
     case 'limits':
       useLimits(draft, event)
@@ -86,11 +86,7 @@ function useLimits(draft: Draft, event: Extract<LedgerEvent, { kind: 'limits' }>
     // A region that was removed is neither heard nor acknowledged any more: its loans end by themselves.
     if (!draft.members.includes(peer)) draft.heard.delete(peer)
   }
-  for (const id of draft.keys.keys()) {
-    // Counters of removed limits and of usage before a reset are enforced nowhere any more.
-    if (limitOf(draft, id) === null) forget(draft, id)
-  }
-  settleTerms(draft)
+  settle(draft)
   askToPublish(draft, 'tick')
 }
 

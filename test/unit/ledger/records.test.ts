@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { LOAN_TTL_MS } from '../../../shared/core/ledger/constants.ts'
+import { LOAN_TTL_MS, TRACKED_KEYS_MAX } from '../../../shared/core/ledger/constants.ts'
 import { isNewer } from '../../../shared/core/ledger/state.ts'
 import type { RecordRow, RegionRecord } from '../../../shared/core/ledger/types.ts'
 import { shareOf } from '../../../shared/core/ledger/views.ts'
@@ -73,6 +73,26 @@ describe('a record', () => {
     expect(isNewer(mark(1, 1, 2), mark(1, 1, 1))).toBe(true)
     expect(isNewer(mark(1, 1, 1), mark(1, 1, 1))).toBe(false)
     expect(isNewer(mark(1, 9, 9), mark(2, 1, 1))).toBe(false)
+  })
+})
+
+describe('keys with a ledger of their own', () => {
+  it('are no more than the bound; further ones are counted', () => {
+    const bench = new Bench()
+    const noticed = Array.from({ length: TRACKED_KEYS_MAX + 5 }, (_, i) => `{04s}1.0:tenant=${i}`)
+    const none = { kind: 'measured', storeOffsetMs: 0, samples: [], missing: [] } as const
+    bench.feed('a', { ...none, noticed })
+    expect(bench.state('a').keys.size).toBe(TRACKED_KEYS_MAX)
+    expect(bench.state('a').untrackedKeys).toBe(5)
+  })
+
+  it('are written again when the store lost their share', () => {
+    const bench = new Bench()
+    bench.load('a', 10)
+    bench.effects.length = 0
+    const none = { kind: 'measured', storeOffsetMs: 0, samples: [], noticed: [] } as const
+    bench.feed('a', { ...none, missing: [KEY] })
+    expect(bench.effects.map((effect) => effect.kind)).toEqual(['write-shares'])
   })
 })
 
