@@ -38,6 +38,8 @@ if not is_server(SERVER_ID) then return OTHER_SERVER end
 if policy_version < meta.version then return STALE end
 
 local now = now_us()
+local now_s = floor(now / 1000000)
+local start_us = meta.start_us
 local limits = read_limits(ARGV[2])
 local checks = { unpack_from('<' .. string.rep('d', #ARGV[3] / 8), ARGV[3]) }
 -- struct.unpack ends with the position after the last value.
@@ -142,20 +144,38 @@ end
 -- present version, enough tokens. The new state is put back into `values`, packed. False: nothing was done.
 local in_place = {}
 
+-- `advance` and `is_aged` are written out: a call of a Lua function costs as much as the arithmetic in it.
 local function admit_bucket(L, index, cost, whole, fraction, last_us, expiry_set)
-  if last_us > now or last_us < meta.start_us or is_aged(L, expiry_set, now) then return false end
+  local age = now_s - expiry_set
+  if last_us > now or last_us < start_us or age < 0 then return false end
+  if age > 0 and age >= floor(bucket_keep_ms(L) / 4000) then return false end
   local terms = L.terms or cold_terms(L, meta)
-  whole, fraction = advance(whole, fraction, now - last_us, terms)
-  if whole < cost then return false end
+  local cap_whole, cap_fraction, rate, snap = terms.cap_whole, terms.cap_fraction, terms.rate, terms.snap
+  local added = (now - last_us) * rate
+  local added_whole = floor(added)
+  whole = whole + added_whole
+  fraction = fraction + (added - added_whole)
+  if fraction >= 1 then
+    whole = whole + 1
+    fraction = fraction - 1
+  end
+  if 1 - fraction <= snap then
+    whole = whole + 1
+    fraction = 0
+  end
+  if whole > cap_whole or (whole == cap_whole and fraction > cap_fraction) then
+    whole, fraction = cap_whole, cap_fraction
+  end
   whole = whole - cost
+  if whole < 0 then return false end
   values[FIRST_COUNTER + index] = pack(COUNTER_FORMAT, TOKEN_BUCKET, L.version, whole, fraction, now, expiry_set)
-  local missing = terms.cap_whole - whole + (terms.cap_fraction - fraction)
-  return true, whole, terms.cap_whole, ceil(ceil((missing - terms.snap) / terms.rate) / 1000)
+  local missing = cap_whole - whole + (cap_fraction - fraction)
+  return true, whole, cap_whole, ceil(ceil((missing - snap) / rate) / 1000)
 end
 
-local function admit_window(L, index, cost, start_us, count, previous, expiry_set)
+local function admit_window(L, index, cost, begin_us, count, previous, expiry_set)
   local window_us = L.window_us
-  if start_us ~= floor(now / window_us) * window_us or start_us < meta.start_us then return false end
+  if begin_us ~= floor(now / window_us) * window_us or begin_us < start_us then return false end
   local most = L.window_tokens
   if not most then
     most = share_tokens(L.capacity, meta.recovering and min(L.home, L.floor_units) or L.home)
@@ -163,8 +183,8 @@ local function admit_window(L, index, cost, start_us, count, previous, expiry_se
   end
   count = count + cost
   if count > most then return false end
-  values[FIRST_COUNTER + index] = pack(COUNTER_FORMAT, L.algorithm, L.version, start_us, count, previous, expiry_set)
-  return true, most - count, most, ceil((start_us + window_us - now) / 1000)
+  values[FIRST_COUNTER + index] = pack(COUNTER_FORMAT, L.algorithm, L.version, begin_us, count, previous, expiry_set)
+  return true, most - count, most, ceil((begin_us + window_us - now) / 1000)
 end
 
 local function admit_usual(L, index, cost)
