@@ -15,7 +15,6 @@ export const MUTANTS = {
   'publishes-before-shrink': 'the record tells of a loan before the own share is durably smaller',
   'returns-before-shrink': 'the record tells of a return before the own share is durably smaller',
   'lends-borrowed-units': 'what was borrowed is lent on',
-  'lends-while-recovering': 'a region that does not know its loans makes new ones',
   'restart-forgets-waiting':
     'a restarted lender does not wait anew for loans that it may just have renewed',
   'reclaims-without-waiting': 'the lender takes units back as soon as it wants them',
@@ -23,8 +22,6 @@ export const MUTANTS = {
     'a region that lost its memory goes on with the base from before the open epoch',
   'amnesiac-adopts-early':
     'a recovering region says that it adopted, while its forgotten loans are still used',
-  'lends-anew-over-open-loans':
-    'a peer of another incarnation is lent to while the former loans are out',
 } as const
 
 export type Mutant = keyof typeof MUTANTS

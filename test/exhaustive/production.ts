@@ -120,7 +120,7 @@ export class ProductionRegion {
         for (const [peer, pair] of Object.entries(effect.pairs)) this.#pairs.set(peer, pair)
         break
       case 'write-homes':
-        this.#home = effect.homes.get(this.#limit.id)?.home ?? 0
+        this.#home = effect.homes.get(this.#limit.id) ?? 0
         break
       case 'write-shares':
         this.#writeShares(effect.writes)

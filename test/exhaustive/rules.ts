@@ -151,13 +151,11 @@ export function grant(
   { region, self, to }: { readonly region: Region; readonly self: number; readonly to: number },
   units: number,
 ): Region | null {
-  const { mutant } = world
-  if (region.recoveringUntil !== null && mutant !== 'lends-while-recovering') return null
+  if (region.recoveringUntil !== null) return null
   const peer = at(region.peers, to)
   if (peer.heard === null || units > lendable(world, region, self)) return null
   const isNewTerm = peer.lend.to !== peer.heard.incarnation
-  const isOpen = outstanding(peer.lend) > 0
-  if (isNewTerm && isOpen && mutant !== 'lends-anew-over-open-loans') return null
+  if (isNewTerm && outstanding(peer.lend) > 0) return null
   const term = isNewTerm ? { ...nextTerm(peer.lend), to: peer.heard.incarnation } : peer.lend
   return withPeer(region, to, { ...peer, lend: { ...term, lent: term.lent + units } })
 }
