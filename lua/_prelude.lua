@@ -17,7 +17,7 @@ local EDGE_US = 100000
 local TOKENS_MAX = 9007199254740991
 
 -- Meta of a slot group. The layout number lets scripts of another version refuse to read what they do not know.
-local META_LAYOUT = 1
+local META_LAYOUT = 2
 local META_FORMAT = '<BdddddBB' -- layout, fence, boot, incarnation, startUs, policyVersion, recovering, serving
 local COUNTER_FORMAT = '<BddddI4' -- algorithm, version, a, b, c, second in which the expiry was set
 local COUNTER_SIZE = 37
@@ -27,7 +27,7 @@ local STATE_OFFSET = '9'
 local STATE_FORMAT = '<ddd'
 local TRACKED_STATE_FORMAT = '<dddI4ddd'
 local TRACKED_SIZE = 86
-local LIMIT_FORMAT = '<dddddddddddddddddd'
+local LIMIT_FORMAT = '<ddddddddddddddddd'
 local TOKEN_BUCKET = 0
 
 -- Replies in place of a result. None of them has changed anything.
@@ -74,7 +74,7 @@ end
 local function read_limits(text)
   local limits, count, position = {}, 0, 1
   while position <= #text do
-    local algorithm, id, usage_epoch, version, capacity, window_us, burst, home, floor_units, changed_us, idle_tokens,
+    local algorithm, id, usage_epoch, version, capacity, window_us, burst, home, changed_us, idle_tokens,
       idle_us, usage_window_us, previous_version, previous_capacity, previous_window_us, previous_burst, previous_home,
       next_position = unpack_from(LIMIT_FORMAT, text, position)
     position = next_position
@@ -82,7 +82,7 @@ local function read_limits(text)
     limits[count] = {
       is_bucket = algorithm == TOKEN_BUCKET, algorithm = algorithm, id = id, usage_epoch = usage_epoch,
       version = version, capacity = capacity, window_us = window_us, burst = burst, home = home,
-      floor_units = floor_units, changed_us = changed_us, idle_tokens = idle_tokens, idle_us = idle_us,
+      changed_us = changed_us, idle_tokens = idle_tokens, idle_us = idle_us,
       usage_window_us = usage_window_us, previous_version = previous_version,
       previous_capacity = previous_capacity, previous_window_us = previous_window_us,
       previous_burst = previous_burst, previous_home = previous_home,
@@ -113,10 +113,10 @@ local function bucket_terms(capacity, window_us, burst, units)
   return { rate = rate, cap_whole = whole, cap_fraction = cap - whole, snap = min(SNAP_TOKENS_MAX, rate / 2) }
 end
 
--- Units that a counter may use just after an instant. While recovering: the floor, and nothing borrowed.
+-- Units that a counter may use just after an instant. While recovering: none.
 local function units_at(C, meta, numbers_home, at_us)
+  if meta.recovering then return 0 end
   local home = C.tracked and C.home or numbers_home
-  if meta.recovering then return min(home, C.limit.floor_units) end
   if C.tracked and at_us < C.exp_us then return home + C.borrowed end
   return home
 end
@@ -164,7 +164,7 @@ end
 -- The terms of an untracked counter, worked out once a call.
 local function cold_terms(L, meta)
   if not L.terms then
-    local units = meta.recovering and min(L.home, L.floor_units) or L.home
+    local units = meta.recovering and 0 or L.home
     L.terms = bucket_terms(L.capacity, L.window_us, L.burst, units)
   end
   return L.terms

@@ -178,7 +178,7 @@ local function admit_window(L, index, cost, begin_us, count, previous, expiry_se
   if begin_us ~= floor(now / window_us) * window_us or begin_us < start_us then return false end
   local most = L.window_tokens
   if not most then
-    most = share_tokens(L.capacity, meta.recovering and min(L.home, L.floor_units) or L.home)
+    most = share_tokens(L.capacity, meta.recovering and 0 or L.home)
     L.window_tokens = most
   end
   count = count + cost

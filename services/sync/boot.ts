@@ -4,7 +4,7 @@
  * kept   Redis kept running and served checks: what was read is the truth.
  * held   Redis did not, but this process led without a gap and has the ledger in memory: it is written again.
  * first  The region never had an incarnation: it starts with all that is its own.
- * lost   None of these: a new incarnation, floors only, until every loan of the old one has ended.
+ * lost   None of these: a new incarnation, which uses nothing until every loan of the old one has ended.
  */
 import { unreachable } from '../../shared/core/assert.ts'
 import { LOAN_TTL_MS } from '../../shared/core/ledger/constants.ts'

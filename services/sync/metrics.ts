@@ -139,7 +139,7 @@ function leaderMetrics(registry: Registry) {
     }),
     recovering: gauge(registry, {
       name: 'quotaplane_recovering',
-      help: '1 while the region uses its floors only, having lost its memory.',
+      help: '1 while the region uses nothing, having lost its memory.',
     }),
     fence: gauge(registry, {
       name: 'quotaplane_fence',

@@ -1,6 +1,6 @@
 import { SILENT_AFTER_MS } from '../../shared/core/ledger/constants.ts'
 import { createLedger, type LedgerState } from '../../shared/core/ledger/state.ts'
-import type { HomePart, RegionRecord } from '../../shared/core/ledger/types.ts'
+import type { RegionRecord } from '../../shared/core/ledger/types.ts'
 import type { RegionId } from '../../shared/core/policy.ts'
 import { EMPTY_PLANE, type Plane } from './plane.ts'
 import { UsageBook } from './usage-book.ts'
@@ -15,7 +15,7 @@ export class RegionMemory {
   writtenPlane: Plane | null = null
   /** True once enforcers are served in the present session. */
   isServing = false
-  homes: ReadonlyMap<number, HomePart> = new Map()
+  homes: ReadonlyMap<number, number> = new Map()
   isRecovering = false
   /** The record last sent; the self-audit sums it with those heard. */
   ownRecord: RegionRecord | null = null

@@ -1,5 +1,4 @@
 import { assert } from '../../shared/core/assert.ts'
-import type { HomePart } from '../../shared/core/ledger/types.ts'
 import type { Limit, RegionLimitSpec, RegionPolicySpec } from '../../shared/core/policy.ts'
 import type { Plane } from './plane.ts'
 
@@ -11,7 +10,7 @@ import type { Plane } from './plane.ts'
  */
 export function regionPolicies(
   plane: Plane,
-  homes: ReadonlyMap<number, HomePart>,
+  homes: ReadonlyMap<number, number>,
 ): readonly RegionPolicySpec[] {
   return [...plane.policies.values()].map(
     ({ description: _description, mode: _mode, ...policy }) => ({
@@ -21,8 +20,8 @@ export function regionPolicies(
   )
 }
 
-function regionLimit(limit: Limit, part: HomePart | undefined): RegionLimitSpec {
-  assert(part !== undefined, `the ledger has a part of limit ${limit.id}`)
+function regionLimit(limit: Limit, home: number | undefined): RegionLimitSpec {
+  assert(home !== undefined, `the ledger has a part of limit ${limit.id}`)
   return {
     id: limit.id,
     name: limit.name,
@@ -31,7 +30,6 @@ function regionLimit(limit: Limit, part: HomePart | undefined): RegionLimitSpec 
     windowMs: limit.windowMs,
     burst: limit.burst,
     usageEpoch: limit.usageEpoch,
-    home: part.home,
-    floor: part.floor,
+    home,
   }
 }

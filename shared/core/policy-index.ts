@@ -116,7 +116,7 @@ function keepUnchanged(policy: RegionPolicy, before: RegionPolicy | undefined): 
     before.limits.length === policy.limits.length &&
     policy.limits.every((limit, position) => {
       const old = before.limits[position]
-      return old?.id === limit.id && old.version === limit.version && old.floor === limit.floor
+      return old?.id === limit.id && old.version === limit.version
     })
   return before !== undefined && isSame ? before : policy
 }

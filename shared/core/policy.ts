@@ -74,7 +74,6 @@ export interface RegionLimit extends LimitNumbers {
   readonly name: string
   readonly algorithm: Algorithm
   readonly usageEpoch: number
-  readonly floor: number
   readonly previous: LimitNumbers | null
   readonly changedAtUs: number
   /**

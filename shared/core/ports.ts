@@ -156,7 +156,7 @@ export interface RegionStore {
   writeShares(writes: readonly ShareWrite[]): Promise<ReadonlyMap<CounterId, ShareOutcome>>
   /**
    * Makes `region` the region's policies and refuses checks under an older version once it resolves; gives the
-   * new version. While `recovering`, every limit has its floor in place of its home.
+   * new version. While `recovering`, every limit has nothing in place of its home.
    */
   writePolicies(change: {
     readonly revision: number

@@ -85,9 +85,7 @@ export const regionReplySchema = z
       isReporting: z.boolean().describe('a record came within the last few seconds'),
       ageMs,
       appliedRevision: whole.nullable(),
-      isRecovering: z
-        .boolean()
-        .describe('lends nothing and uses its floor only, after a loss of state'),
+      isRecovering: z.boolean().describe('lends and uses nothing, after a loss of state'),
       incarnation: whole.nullable(),
     }),
   })

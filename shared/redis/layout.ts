@@ -6,12 +6,12 @@ import { usageWindowMs } from '../core/usage-window.ts'
 const MICROS = 1_000
 
 /** Written in meta; scripts refuse a meta of another layout. */
-export const META_LAYOUT = 1
+export const META_LAYOUT = 2
 const META_BYTES = 43
 
 const ALGORITHM_CODES: Readonly<Record<Algorithm, number>> = { token_bucket: 0, fixed_window: 1 }
 
-export const LIMIT_DOUBLES = 18
+export const LIMIT_DOUBLES = 17
 
 /** Meta of a slot group. */
 export interface Meta {
@@ -51,7 +51,6 @@ export function limitDoubles(limit: RegionLimit): readonly number[] {
     limit.windowMs * MICROS,
     limit.burst,
     limit.home,
-    limit.floor,
     limit.changedAtUs,
     limit.idle.tokens,
     limit.idle.atUs,

@@ -69,7 +69,6 @@ async function boot(url: string): Promise<void> {
     burst: 1_000_000,
     usageEpoch: 0,
     home: POOL_UNITS,
-    floor: 0,
   } as const
   const policy = {
     id: 1,

@@ -84,7 +84,6 @@ async function serve(url: string, redis: Redis): Promise<{ limit: RegionLimit; v
     windowMs: 60_000,
     burst: 100,
     home: POOL_UNITS,
-    floor: 20_000,
   } as const
   const policy = {
     id: 1,

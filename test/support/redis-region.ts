@@ -185,7 +185,6 @@ export function aLimit(change: Partial<RegionLimitSpec> = {}): RegionLimitSpec {
     windowMs: 1_000,
     burst: capacity,
     home: POOL_UNITS,
-    floor: 20_000,
     ...change,
   }
 }

@@ -12,7 +12,6 @@ export function aRegionLimit(change: Partial<RegionLimit> = {}): RegionLimit {
     burst: change.capacity ?? 10,
     usageEpoch: 0,
     home: POOL_UNITS,
-    floor: 20_000,
     version: 1,
     previous: null,
     changedAtUs: 0,

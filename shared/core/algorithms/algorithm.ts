@@ -72,11 +72,11 @@ export function mostAtOnce(limit: RegionLimit): number {
   return limit.algorithm === 'token_bucket' ? limit.burst : limit.capacity
 }
 
-/** Units that a counter may use just after `atUs`. While recovering: the floor, and nothing borrowed. */
+/** Units that a counter may use just after `atUs`. While recovering: none. */
 export function unitsAt(circumstances: Circumstances, numbers: LimitNumbers, atUs: number): number {
-  const { limit, share, boot } = circumstances
+  const { share, boot } = circumstances
+  if (boot.recovering) return 0
   const home = share === null ? numbers.home : share.home
-  if (boot.recovering) return Math.min(home, limit.floor)
   return share !== null && atUs < share.expUs ? home + share.borrowed : home
 }
 

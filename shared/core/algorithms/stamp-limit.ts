@@ -22,7 +22,7 @@ export function stampLimit(
   wanted: RegionLimitSpec,
   change: LimitChange,
 ): RegionLimit {
-  const home = change.boot.recovering ? Math.min(wanted.floor, wanted.home) : wanted.home
+  const home = change.boot.recovering ? 0 : wanted.home
   const spec = { ...wanted, home }
   const { version, nowUs } = change
   if (before === undefined || !continues(before, spec)) return fresh(spec, version)
@@ -75,7 +75,6 @@ function sameNumbers(before: RegionLimit, spec: RegionLimitSpec): boolean {
     before.capacity === spec.capacity &&
     before.windowMs === spec.windowMs &&
     before.burst === spec.burst &&
-    before.home === spec.home &&
-    before.floor === spec.floor
+    before.home === spec.home
   )
 }

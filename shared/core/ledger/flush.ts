@@ -3,10 +3,10 @@ import { assert } from '../assert.ts'
 import type { CounterId } from '../descriptor.ts'
 import { POOL_UNITS } from '../units.ts'
 import { askToPublish, type Draft, limitOf, storeNow, type View } from './draft.ts'
-import { basesOf, homePart } from './homes.ts'
+import { homePart } from './homes.ts'
 import { heldOf, isEmpty, outstandingOf, quarantinedOf } from './rows.ts'
 import type { KeyState, PublishNeed, WrittenShare } from './state.ts'
-import type { HomePart, LedgerEffect, PairState, ShareOutcome, ShareWrite } from './types.ts'
+import type { LedgerEffect, PairState, ShareOutcome, ShareWrite } from './types.ts'
 
 /**
  * The effects of a step: pairs, then home parts, then shares; the record that tells of them only after the store
@@ -80,19 +80,15 @@ function refuse(draft: Draft, id: CounterId, before: KeyState | undefined): void
   draft.touched.add(id)
 }
 
-const NO_PART: HomePart = { home: 0, floor: 0 }
-
 /** What this region may use of a key: its home part without loans, and what it holds of others. */
 export function shareOfKey(
   draft: View,
   key: KeyState,
 ): { readonly home: number; readonly borrowed: number; readonly expiresAtMs: number | null } {
   const limit = limitOf(draft, key.row.id)
-  const { home: part, floor } = limit === null ? NO_PART : homePart(draft, limit)
-  const base = limit === null ? 0 : (basesOf(draft, limit).get(draft.self) ?? 0)
+  const part = limit === null ? 0 : homePart(draft, limit)
   // A donor of an open epoch may have lent more than it has left: it uses nothing until that came home.
-  const own = Math.max(0, base - outstandingOf(key.row) - quarantinedOf(key.row))
-  const home = part === base ? own : Math.min(own, floor)
+  const home = Math.max(0, part - outstandingOf(key.row) - quarantinedOf(key.row))
   if (draft.recoveringUntilMs !== null) return { home, borrowed: 0, expiresAtMs: null }
   const held = heldOf(key.row, draft.pairs, draft.nowMs)
   return { home, borrowed: held.units, expiresAtMs: held.expiresAtMs }
@@ -115,23 +111,17 @@ function changedPairs(draft: Draft): Readonly<Record<string, PairState>> {
 }
 
 /** All home parts if one changed or the limits did; then every tracked key may have another share, too. */
-function changedHomes(draft: Draft): ReadonlyMap<number, HomePart> | null {
-  const homes = new Map<number, HomePart>()
+function changedHomes(draft: Draft): ReadonlyMap<number, number> | null {
+  const homes = new Map<number, number>()
   for (const limit of draft.limits?.values() ?? []) homes.set(limit.id, homePart(draft, limit))
   if (draft.homes !== null && !draft.mustWriteHomes && isSame(homes, draft.homes)) return null
   for (const id of draft.keys.keys()) draft.touched.add(id)
   return homes
 }
 
-function isSame(
-  homes: ReadonlyMap<number, HomePart>,
-  others: ReadonlyMap<number, HomePart>,
-): boolean {
+function isSame(homes: ReadonlyMap<number, number>, others: ReadonlyMap<number, number>): boolean {
   if (homes.size !== others.size) return false
-  for (const [id, { home, floor }] of homes) {
-    const other = others.get(id)
-    if (other === undefined || other.home !== home || other.floor !== floor) return false
-  }
+  for (const [id, home] of homes) if (others.get(id) !== home) return false
   return true
 }
 

@@ -1,5 +1,5 @@
 /**
- * A region's own part of each limit: base epochs, recovery after amnesia, floors.
+ * A region's own part of each limit: base epochs, recovery after amnesia.
  *
  * While an epoch is open a donor uses the smaller of its two bases from the moment it knows of the epoch, and
  * says "adopted" once nothing can be spent of the difference any more; a grower counts a donor's part only once
@@ -12,7 +12,7 @@ import { CLOCK_SKEW_MAX_MS, LENDER_WAIT_MS } from './constants.ts'
 import { type Draft, limitOf, storeNow, type View } from './draft.ts'
 import { outstandingOf, quarantinedOf } from './rows.ts'
 import type { EpochProgress, LedgerState } from './state.ts'
-import type { HomePart, LedgerLimit } from './types.ts'
+import type { LedgerLimit } from './types.ts'
 
 /**
  * When units that were spent until now may be used again without being spent twice in one window; null where
@@ -54,15 +54,18 @@ function effectiveBases(
   return bases
 }
 
-/** What this region may use of a limit by itself, and the part of it that it never lends. */
-export function homePart(draft: View, limit: LedgerLimit): HomePart {
-  const base = basesOf(draft, limit).get(draft.self) ?? 0
-  const floor = floorOf(base, limit)
-  return { home: isOnFloor(draft, limit) ? floor : base, floor }
+/** What this region may use of a limit by itself. */
+export function homePart(draft: View, limit: LedgerLimit): number {
+  return isBlind(draft, limit) ? 0 : (basesOf(draft, limit).get(draft.self) ?? 0)
 }
 
-/** True while the region may not use more than its floor: what it lent before its amnesia may still be used. */
-export function isOnFloor(
+/**
+ * True while the region may use nothing of a limit: what it lent before its amnesia may still be used.
+ *
+ * Not even its floor: that is never lent, but it is today's policy that says how much it is, and the region may
+ * have lent under a policy that said less.
+ */
+export function isBlind(
   state: Pick<LedgerState, 'recoveringUntilMs' | 'drains'>,
   limit: LedgerLimit,
 ): boolean {
@@ -145,13 +148,13 @@ function progressOf(draft: Draft, limit: LedgerLimit): EpochProgress {
  * adopts those in which nothing can be spent of the difference any more.
  *
  * Called by every step but the one that writes the home parts: dated any earlier, a slow write would leave the
- * old part usable in the next window. Regions on their floor adopt nothing: they do not know what they lent.
+ * old part usable in the next window. Blind regions adopt nothing: they do not know what they lent.
  */
 export function adoptEpochs(draft: Draft): void {
   if (draft.homes === null) return
   for (const [limitId, known] of draft.epochs) {
     const limit = draft.limits?.get(limitId)
-    if (limit === undefined || known.adoptedBy.has(draft.self) || isOnFloor(draft, limit)) continue
+    if (limit === undefined || known.adoptedBy.has(draft.self) || isBlind(draft, limit)) continue
     const drained =
       known.drainedAtStoreMs ?? drainEnd(limit, storeNow(draft)) ?? Number.NEGATIVE_INFINITY
     const isReady =
@@ -162,10 +165,7 @@ export function adoptEpochs(draft: Draft): void {
   }
 }
 
-/**
- * True when all that a donor lent fits in its smaller base beside its floor. Beside the floor, because after
- * amnesia it uses that at once, while the loans it forgot may still be in use.
- */
+/** True when all that a donor lent fits in its smaller base beside its floor, which it then has at once. */
 function hasRoom(draft: Draft, limit: LedgerLimit): boolean {
   const base = limit.base[draft.self] ?? 0
   const room = base - floorOf(base, limit)

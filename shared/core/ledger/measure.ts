@@ -4,7 +4,7 @@ import { beginDemand, type DemandEstimate, measureDemand } from '../allocation/d
 import { tokensAtOnce } from '../base-split.ts'
 import type { CounterId } from '../descriptor.ts'
 import { isOtherHungry } from './claims.ts'
-import { COOL_AFTER_MS } from './constants.ts'
+import { CLOCK_SKEW_MAX_MS, COOL_AFTER_MS } from './constants.ts'
 import { askToPublish, type Draft, forget, limitOf, track } from './draft.ts'
 import { homePart } from './homes.ts'
 import { rebalance, returnAll } from './rebalance.ts'
@@ -23,6 +23,19 @@ export function measure(draft: Draft, reading: Reading): void {
   for (const id of reading.missing) rewrite(draft, id)
   for (const sample of reading.samples) {
     if (takeSample(draft, sample)) rebalance(draft, sample.id)
+  }
+}
+
+/**
+ * Takes the store's clock as it was just read. When it was set, deadlines that were converted to it are written
+ * anew: one set back would let a lapsed loan be used for as long as the step.
+ */
+export function useStoreClock(draft: Draft, storeOffsetMs: number): void {
+  const movedMs = Math.abs(storeOffsetMs - draft.storeOffsetMs)
+  draft.storeOffsetMs = storeOffsetMs
+  if (movedMs <= CLOCK_SKEW_MAX_MS) return
+  for (const [id, { written }] of draft.keys) {
+    if (written !== null && written.expiresAtMs !== null) rewrite(draft, id)
   }
 }
 
@@ -80,7 +93,7 @@ function isCool(
   id: CounterId,
 ): boolean {
   if (estimate.hungry || isOtherHungry(draft, id)) return false
-  return needOf(estimate.perSecond ?? 0, limit) <= homePart(draft, limit).home / 2
+  return needOf(estimate.perSecond ?? 0, limit) <= homePart(draft, limit) / 2
 }
 
 /** Gives back what cooled keys borrowed, and forgets those that have nothing left. Others forget theirs alike. */

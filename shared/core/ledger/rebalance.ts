@@ -7,13 +7,14 @@
  */
 import { allocate } from '../allocation/allocator.ts'
 import { isAnyShort, planMoves } from '../allocation/moves.ts'
+import { floorOf } from '../base-split.ts'
 import type { CounterId } from '../descriptor.ts'
 import type { RegionId } from '../policy.ts'
 import { giveBack, heldFromLender } from './borrower.ts'
 import { claimsOn, isInReach } from './claims.ts'
 import { HUNGRY_REPEAT_MS } from './constants.ts'
 import { askToPublish, type Draft, limitOf, storeNow } from './draft.ts'
-import { homePart, isGivingUp, isOnFloor } from './homes.ts'
+import { basesOf, isBlind, isGivingUp } from './homes.ts'
 import { canLendTo, lend } from './lender.ts'
 import { outstandingOf, quarantinedOf } from './rows.ts'
 import type { KeyState } from './state.ts'
@@ -77,9 +78,9 @@ function returnTo(
 
 function lendTo(draft: Draft, { id, limit, to }: Move, atMost: number): number {
   const key = draft.keys.get(id)
-  if (key === undefined || isOnFloor(draft, limit) || isGivingUp(draft, limit, draft.self)) return 0
-  const { home, floor } = homePart(draft, limit)
-  const lendable = home - floor - outstandingOf(key.row) - quarantinedOf(key.row)
+  if (key === undefined || isBlind(draft, limit) || isGivingUp(draft, limit, draft.self)) return 0
+  const base = basesOf(draft, limit).get(draft.self) ?? 0
+  const lendable = base - floorOf(base, limit) - outstandingOf(key.row) - quarantinedOf(key.row)
   const units = Math.min(atMost, lendable)
   if (units <= 0 || !isInReach(draft, to) || !canLendTo(draft, to)) return 0
   remember(draft, key)

@@ -3,7 +3,6 @@ import type { DemandEstimate } from '../allocation/demand.ts'
 import type { CounterId } from '../descriptor.ts'
 import type { RegionId } from '../policy.ts'
 import type {
-  HomePart,
   LedgerLimit,
   LedgerRow,
   PairState,
@@ -99,14 +98,14 @@ export interface LedgerState {
   readonly policyRevision: number
   readonly epochs: ReadonlyMap<number, EpochProgress>
   readonly storeOffsetMs: number
-  /** Until then, after amnesia, the region uses floors only; null otherwise. */
+  /** Until then, after amnesia, the region uses nothing; null otherwise. */
   readonly recoveringUntilMs: number | null
-  /** Limits of fixed windows that stay on their floor until the window in which recovery ended is over. */
+  /** Limits of fixed windows of which nothing may be used until the window in which recovery ended is over. */
   readonly drains: ReadonlyMap<number, number>
   /** Boot instant of the store that a fresh daemon met; null once its limits were held against it. */
   readonly bootedAtStoreMs: number | null
   /** Home parts as the store last got them; null: never. */
-  readonly homes: ReadonlyMap<number, HomePart> | null
+  readonly homes: ReadonlyMap<number, number> | null
   readonly pending: PendingWrites | null
   readonly lastUrgentMs: number
   readonly alarms: Readonly<Record<Alarm, number>>

@@ -11,7 +11,7 @@ import { askToPublish, closeDraft, type Draft, openDraft } from './draft.ts'
 import { confirmShares, flush } from './flush.ts'
 import { adoptEpochs, endRecovery } from './homes.ts'
 import { reclaimLapsed, releaseQuarantines } from './lender.ts'
-import { coolDown, measure } from './measure.ts'
+import { coolDown, measure, useStoreClock } from './measure.ts'
 import { rebalance } from './rebalance.ts'
 import { receiveRecord } from './receive.ts'
 import { keepMemory, settle, start } from './start.ts'
@@ -56,7 +56,7 @@ function apply(draft: Draft, event: LedgerEvent): void {
       useLimits(draft, event)
       break
     case 'measured':
-      draft.storeOffsetMs = event.storeOffsetMs
+      useStoreClock(draft, event.storeOffsetMs)
       adoptEpochs(draft)
       measure(draft, event)
       break

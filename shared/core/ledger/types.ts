@@ -166,12 +166,6 @@ export interface ShareWrite {
 
 export type ShareOutcome = 'written' | 'occupied'
 
-/** This region's own part of one limit, in units: what a key without loans may use, and what is never lent. */
-export interface HomePart {
-  readonly home: number
-  readonly floor: number
-}
-
 /**
  * What the ledger asks its daemon to do, in order. Each is complete (the replies received under the present
  * fence) before the next begins and before any other event is handled.
@@ -183,10 +177,10 @@ export interface HomePart {
 export type LedgerEffect =
   /** The pairs that changed. Before the shares: a term is durable before anything that rests on it. */
   | { readonly kind: 'write-pairs'; readonly pairs: Readonly<Record<RegionId, PairState>> }
-  /** All home parts, by limit id, when one of them changed or the limits did: rewrite the region's policies. */
+  /** All home parts in units (what a key without loans may use), by limit id, when one of them changed or the limits did: rewrite the region's policies. */
   | {
       readonly kind: 'write-homes'
-      readonly homes: ReadonlyMap<number, HomePart>
+      readonly homes: ReadonlyMap<number, number>
       readonly recovering: boolean
     }
   | { readonly kind: 'write-shares'; readonly writes: readonly ShareWrite[] }

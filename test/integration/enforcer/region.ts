@@ -92,7 +92,6 @@ export function aLimit(change: Partial<RegionLimitSpec> = {}): RegionLimitSpec {
     burst: change.capacity ?? 10,
     usageEpoch: 0,
     home: POOL_UNITS,
-    floor: 20_000,
     ...change,
   }
 }

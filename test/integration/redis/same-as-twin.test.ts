@@ -46,7 +46,6 @@ function someLimit(random: Random, id: number): RegionLimitSpec {
       Math.min(capacity * 4, 2 ** 53 - 1),
     ]),
     home: random.pick(UNITS),
-    floor: 20_000,
   })
 }
 

@@ -191,29 +191,27 @@ describe('writing shares', () => {
 })
 
 describe('a region that recovers', () => {
-  it('uses the floor from its boot on, before its policies are written again', async () => {
-    await region.begin([aLimit({ capacity: 100, floor: 20_000 })])
+  it('uses nothing from its boot on, before its policies are written again', async () => {
+    await region.begin([aLimit({ capacity: 100 })])
     await region.daemon.open()
     await region.daemon.begin({ incarnation: 2, levels: 'empty', recovering: true })
     await region.daemon.serve()
     await region.time.advanceMs(10_000)
-    expect(await region.check(0)).toMatchObject({ remaining: 2 })
-    await region.check(1)
-    expect(await region.check(0)).toMatchObject({ remaining: 1 })
+    expect(await region.check(0)).toMatchObject({ remaining: 0 })
+    expect(await region.check(1)).toMatchObject({ allowed: false })
   })
 
-  it('uses the floor and nothing borrowed, and does not refill the wait at its end', async () => {
-    await region.begin([aLimit({ capacity: 100, floor: 20_000 })], { levels: 'empty' })
+  it('uses nothing, and does not refill the wait at its end', async () => {
+    await region.begin([aLimit({ capacity: 100 })], { levels: 'empty' })
     const id = region.counter()
-    await region.write([aLimit({ capacity: 100, floor: 20_000 })], true)
+    await region.write([aLimit({ capacity: 100 })], true)
     await region.share({ id, home: POOL_UNITS, borrowed: 0 })
     await region.time.advanceMs(10_000)
-    // The floor's burst is 2 of 100 tokens.
-    expect(await region.check(0)).toMatchObject({ remaining: 2 })
-    expect(await region.check(0, 'cold')).toMatchObject({ remaining: 2 })
-    await region.write([aLimit({ capacity: 100, floor: 20_000 })], false)
-    expect(await region.check(0, 'cold')).toMatchObject({ remaining: 2 })
+    expect(await region.check(0)).toMatchObject({ remaining: 0 })
+    expect(await region.check(0, 'cold')).toMatchObject({ remaining: 0 })
+    await region.write([aLimit({ capacity: 100 })], false)
+    expect(await region.check(0, 'cold')).toMatchObject({ remaining: 0 })
     await region.time.advanceMs(100)
-    expect(await region.check(0, 'cold')).toMatchObject({ remaining: 12 })
+    expect(await region.check(0, 'cold')).toMatchObject({ remaining: 10 })
   })
 })

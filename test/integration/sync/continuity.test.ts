@@ -102,7 +102,7 @@ describe('a Redis that hangs', () => {
 })
 
 describe('a region that lost its Redis and its daemon', () => {
-  it('recovers on its floor under a new incarnation, then has its base, and its usage goes on', async () => {
+  it('uses nothing while it recovers under a new incarnation, then has its base, and its usage goes on', async () => {
     const listener = new UsageListener(plane.nats.url)
     for (let i = 0; i < 50; i++) await plane.us.enforcer.check('acme', 10)
     expect([

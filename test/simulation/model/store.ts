@@ -5,7 +5,6 @@
 import type { CounterId } from '../../../shared/core/descriptor.ts'
 import { CLOCK_SKEW_MAX_MS } from '../../../shared/core/ledger/constants.ts'
 import type {
-  HomePart,
   LedgerLimit,
   LedgerRow,
   PairState,
@@ -46,7 +45,7 @@ export class StoreModel {
   seqReserved = 0
   bootedAtMs = 0
   plane: Plane | null = null
-  homes: ReadonlyMap<number, HomePart> = new Map()
+  homes: ReadonlyMap<number, number> = new Map()
   readonly pairs = new Map<string, PairState>()
   readonly shares = new Map<CounterId, StoredShare>()
   readonly tallies = new Map<CounterId, Tally>()
@@ -79,8 +78,8 @@ export class StoreModel {
     if (!this.isServing) return 0
     const part = this.homes.get(this.#limitOf(id).id)
     const share = this.shares.get(id)
-    const home = share?.home ?? part?.home ?? 0
-    if (this.isRecovering) return Math.min(home, part?.floor ?? 0)
+    const home = share?.home ?? part ?? 0
+    if (this.isRecovering) return 0
     return home + (share !== undefined && storeMs < share.expiresAtStoreMs ? share.borrowed : 0)
   }
 
@@ -122,7 +121,7 @@ export class StoreModel {
     return 'written'
   }
 
-  writeHomes(homes: ReadonlyMap<number, HomePart>, recovering: boolean, storeMs: number): void {
+  writeHomes(homes: ReadonlyMap<number, number>, recovering: boolean, storeMs: number): void {
     for (const id of this.#levels.keys()) this.settle(id, storeMs)
     this.homes = homes
     this.isRecovering = recovering

@@ -14,7 +14,7 @@ const WINDOW_US = 60_000_000
 const NOON_US = 1_793_448_000_000_000
 
 function limit(capacity: number, home = POOL_UNITS): RegionLimit {
-  const spec = { id: 1, name: 'limit', usageEpoch: 0, windowMs: WINDOW_US / 1_000, floor: 0, home }
+  const spec = { id: 1, name: 'limit', usageEpoch: 0, windowMs: WINDOW_US / 1_000, home }
   const change = { version: 1, nowUs: NOON_US, boot: BOOT }
   return stampLimit(
     undefined,

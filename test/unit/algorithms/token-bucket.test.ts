@@ -20,7 +20,6 @@ function spec(change: Partial<RegionLimitSpec> = {}): RegionLimitSpec {
     windowMs: 1_000,
     burst: capacity,
     home: POOL_UNITS,
-    floor: 0,
     ...change,
   }
 }

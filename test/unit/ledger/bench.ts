@@ -6,7 +6,6 @@ import { createLedger, type LedgerState } from '../../../shared/core/ledger/stat
 import { step } from '../../../shared/core/ledger/step.ts'
 import type {
   Continuity,
-  HomePart,
   LedgerEffect,
   LedgerEvent,
   LedgerLimit,
@@ -42,7 +41,7 @@ interface Site {
   bootedAtMs: number
   readonly pairs: Map<string, PairState>
   readonly rows: Map<string, LedgerRow>
-  homes: ReadonlyMap<number, HomePart>
+  homes: ReadonlyMap<number, number>
   readonly counts: Map<string, { admitted: number; denied: number }>
 }
 
@@ -206,7 +205,7 @@ export class Bench {
   /** Units that the region's store lets be used now. */
   effective(region: string): number {
     const share = this.#shares.get(region)
-    if (share === undefined || share.row === null) return this.site(region).homes.get(1)?.home ?? 0
+    if (share === undefined || share.row === null) return this.site(region).homes.get(1) ?? 0
     const isLeased = share.expiresAtMs !== null && this.nowMs < share.expiresAtMs
     return share.home + (isLeased ? share.borrowed : 0)
   }

@@ -43,6 +43,18 @@ describe('a loan', () => {
     expect(total(bench)).toBe(POOL_UNITS)
   })
 
+  it('has its deadline written anew when the store’s clock is set', () => {
+    const bench = new Bench()
+    bench.lendToB()
+    const reading = { samples: [], noticed: [], missing: [] }
+    const [slewed, setBack] = [20, -11_000].map((storeOffsetMs) =>
+      bench.feed('b', { kind: 'measured', storeOffsetMs, ...reading }),
+    )
+    expect(slewed).toEqual([])
+    expect(bench.share('b')?.expiresAtMs).toBeGreaterThan(bench.nowMs)
+    expect(setBack).toMatchObject([{ kind: 'write-shares', writes: [{ id: KEY }] }])
+  })
+
   it('that the store refuses was never made, and half as much is offered at once', () => {
     const bench = new Bench([
       aLimit({ algorithm: 'fixed_window', capacity: 60_000, windowMs: 60_000 }),

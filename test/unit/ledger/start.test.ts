@@ -120,7 +120,7 @@ describe('a region that lost its memory', () => {
     bench.lendToB()
     bench.start('a', 'lost')
     const { homes } = bench.site('a')
-    expect(homes.get(1)).toEqual({ home: 12_000, floor: 12_000 })
+    expect(homes.get(1)).toBe(0)
     const record = bench.send('a')
     expect(record).toMatchObject({ recovering: true, acks: {}, adopted: {} })
     bench.load('b', 2_000, 400)
@@ -129,7 +129,7 @@ describe('a region that lost its memory', () => {
     expect(bench.lent('a', 'b')).toBe(0)
     bench.nowMs += LENDER_WAIT_MS
     bench.tick('a')
-    expect(bench.site('a').homes.get(1)?.home).toBe(600_000)
+    expect(bench.site('a').homes.get(1)).toBe(600_000)
     expect(bench.send('a')).toMatchObject({ recovering: false })
   })
 
@@ -141,20 +141,20 @@ describe('a region that lost its memory', () => {
     expect(bench.state('b').keys.get(KEY)?.row.borrowed ?? {}).toEqual({})
   })
 
-  it('stays on its floor for windows until the one in which recovery ended is over', () => {
+  it('uses nothing of windows until the one in which recovery ended is over', () => {
     const limit = aLimit({ algorithm: 'fixed_window', windowMs: 60_000 })
     const bench = new Bench([limit])
     bench.start('a', 'lost')
     bench.nowMs += LENDER_WAIT_MS + 1
     bench.tick('a')
     expect(bench.send('a').recovering).toBe(false)
-    expect(bench.site('a').homes.get(1)?.home).toBe(12_000)
+    expect(bench.site('a').homes.get(1)).toBe(0)
     // A daemon that takes over in that window goes on with it.
     bench.start('a', 'kept')
-    expect(bench.site('a').homes.get(1)?.home).toBe(12_000)
+    expect(bench.site('a').homes.get(1)).toBe(0)
     bench.nowMs = Math.ceil(bench.nowMs / 60_000) * 60_000 + 100
     bench.tick('a')
-    expect(bench.site('a').homes.get(1)?.home).toBe(600_000)
+    expect(bench.site('a').homes.get(1)).toBe(600_000)
   })
 })
 

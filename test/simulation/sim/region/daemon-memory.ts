@@ -1,5 +1,5 @@
 import { createLedger, isNewer, type LedgerState } from '../../../../shared/core/ledger/state.ts'
-import type { HomePart, RegionRecord } from '../../../../shared/core/ledger/types.ts'
+import type { RegionRecord } from '../../../../shared/core/ledger/types.ts'
 import type { RegionId } from '../../../../shared/core/policy.ts'
 import { EMPTY_PLANE, type Plane } from './redis-image.ts'
 
@@ -15,7 +15,7 @@ export class DaemonMemory {
   readonly region: RegionId
   ledger: LedgerState
   plane: Plane = EMPTY_PLANE
-  homes: ReadonlyMap<number, HomePart> = new Map()
+  homes: ReadonlyMap<number, number> = new Map()
   isRecovering = false
   /** Only a plane that answers this question or a later one may be used; 0 when any will do. */
   freshQuestion = 0

@@ -4,7 +4,6 @@ import { stampLimit } from '../../../../shared/core/algorithms/stamp-limit.ts'
 import { parseCounterId } from '../../../../shared/core/counter-id.ts'
 import type { CounterId } from '../../../../shared/core/descriptor.ts'
 import type {
-  HomePart,
   LedgerRow,
   PairState,
   Sample,
@@ -167,7 +166,7 @@ export function writePolicies(
   redis: RegionRedis,
   change: {
     readonly plane: Plane
-    readonly homes: ReadonlyMap<number, HomePart>
+    readonly homes: ReadonlyMap<number, number>
     readonly recovering: boolean
   },
 ): void {
@@ -179,9 +178,9 @@ export function writePolicies(
   const { startUs } = image.meta
   const stamp = { version: image.version, nowUs: redis.nowUs(), boot: { startUs, recovering } }
   const limits = [...plane.limits.values()].map((limit) => {
-    const part = homes.get(limit.id) ?? { home: 0, floor: 0 }
+    const home = homes.get(limit.id) ?? 0
     const { id, algorithm, capacity, windowMs, burst, usageEpoch } = limit
-    const spec = { id, name: '', algorithm, capacity, windowMs, burst, usageEpoch, ...part }
+    const spec = { id, name: '', algorithm, capacity, windowMs, burst, usageEpoch, home }
     return stampLimit(image.limits.get(id), spec, stamp)
   })
   image.limits = new Map(limits.map((limit) => [limit.id, limit]))
