@@ -9,9 +9,16 @@
 import { floorOf } from '../../shared/core/base-split.ts'
 import { counterId } from '../../shared/core/counter-id.ts'
 import { DRIFT, TICK_MS } from '../../shared/core/ledger/constants.ts'
-import type { LedgerEvent, RegionRecord } from '../../shared/core/ledger/types.ts'
+import type { LedgerEvent } from '../../shared/core/ledger/types.ts'
 import { POOL_UNITS } from '../../shared/core/units.ts'
 import { Random } from '../simulation/model/random.ts'
+import {
+  type CosimulationOptions,
+  Disagreement,
+  type Lane,
+  type Moves,
+  type Parcel,
+} from './lanes.ts'
 import { aLimit, LOAN_TIMES, ProductionRegion, sumOfShares } from './production.ts'
 import {
   giveBack,
@@ -25,52 +32,11 @@ import {
   send,
 } from './rules.ts'
 import { outstanding, shareOf } from './shares.ts'
-import { at, initialState, type Message, type Region, type Scope, type World } from './state.ts'
-
-export interface CosimulationOptions {
-  readonly seed: number
-  readonly regions: number
-  readonly forMs: number
-  /** Other rules for the model than the product's: the two must then be seen to disagree. */
-  readonly model?: Partial<Scope>
-}
-
-/** What happened, so that a test can tell that it was not nothing. */
-export interface Moves {
-  loans: number
-  returns: number
-  takenBack: number
-  lapses: number
-  restarts: number
-  losses: number
-}
-
-interface Lane {
-  readonly name: string
-  readonly production: ProductionRegion
-  model: Region
-  rate: number
-  offsetMs: number
-  recoversAt: number
-  demand: number
-  admitted: number
-  denied: number
-}
-
-interface Parcel {
-  readonly from: number
-  readonly to: number
-  readonly record: RegionRecord
-  readonly message: Message
-  readonly dueMs: number
-}
+import { at, initialState, type Region, type Scope, type World } from './state.ts'
 
 const STEP_MS = 50
 const MEASURE_MS = 250
 const KEY = counterId({ group: 0, limitId: 1, usageEpoch: 0, name: 'k=v' })
-
-/** Thrown where the product does what the model forbids. */
-export class Disagreement extends Error {}
 
 /** Runs one random history. Throws a Disagreement at the first step that the rules do not allow. */
 export function cosimulate(options: CosimulationOptions): Moves {

@@ -1,10 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { LENDER_WAIT_MS, LOAN_TTL_MS } from '../../../shared/core/ledger/constants.ts'
-import {
-  type CosimulationOptions,
-  cosimulate,
-  Disagreement,
-} from '../../exhaustive/cosimulation.ts'
+import { cosimulate } from '../../exhaustive/cosimulation.ts'
+import { type CosimulationOptions, Disagreement } from '../../exhaustive/lanes.ts'
 
 const SEEDS = 6
 const FOR_MS = 60_000
