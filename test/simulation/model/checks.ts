@@ -63,22 +63,30 @@ function checkPair(lender: Site, borrower: Site): void {
   }
 }
 
-/** anytime, outside epochs and recovery: a serving region has at least its floor. */
+/** anytime, outside epochs and what amnesia leaves unusable: a region at rest has at least its floor. */
 export function checkFloors(
   sites: readonly Site[],
   ids: readonly CounterId[],
   limits: (id: CounterId) => LedgerLimit,
 ): void {
-  const steady = ids.filter((id) => limits(id).epoch === 0)
-  for (const { region, store, daemon } of sites) {
-    if (!store.isServing || store.isRecovering) continue
-    for (const id of steady) {
-      const limit = limits(id)
-      const floor = floorOf(limit.base[region] ?? 0, limit)
-      const share = store.effective(id, daemon.storeMs())
-      if (share < floor) throw new Violation('floor', `${region} has ${share} of ${floor}`)
+  const steady = ids
+    .map((id) => ({ id, limit: limits(id) }))
+    .filter(({ limit }) => limit.epoch === 0)
+  for (const site of sites) {
+    for (const { id, limit } of steady) {
+      if (!isAtRest(site, limit)) continue
+      const floor = floorOf(limit.base[site.region] ?? 0, limit)
+      const share = site.store.effective(id, site.daemon.storeMs())
+      if (share < floor) throw new Violation('floor', `${site.region} has ${share} of ${floor}`)
     }
   }
+}
+
+/** Serving, with nothing on its way to the store, and not blind. */
+function isAtRest({ store, daemon }: Site, limit: LedgerLimit): boolean {
+  const { pending, recoveringUntilMs, drains } = daemon.state
+  const isBlind = recoveringUntilMs !== null || drains.has(limit.id)
+  return store.isServing && daemon.isUp && daemon.isIdle && pending === null && !isBlind
 }
 
 /** All admissions of one key, against one limiter that sees them all. */

@@ -66,6 +66,11 @@ export class DaemonModel {
     return this.state.incarnation > 0
   }
 
+  /** Nothing is on its way to the store. */
+  get isIdle(): boolean {
+    return !this.#isBusy
+  }
+
   /** By its own monotonic clock. */
   nowMs(): number {
     return this.#clock.offsetMs + this.#setting.scheduler.nowMs * this.#clock.rate
