@@ -129,11 +129,11 @@ const flashCrowd: Scenario = {
   variants: [crowd(10, 1), crowd(10, 5), crowd(10, 30), crowd(100, 1), crowd(100, 5)],
 }
 
-function antiphase(periodMs: number): Variant {
-  const high: Demand = (atMs) => (atMs % periodMs < periodMs / 2 ? 900 : 100)
-  const low: Demand = (atMs) => (atMs % periodMs < periodMs / 2 ? 100 : 900)
+function antiphase(phaseMs: number): Variant {
+  const high: Demand = (atMs) => (Math.floor(atMs / phaseMs) % 2 === 0 ? 900 : 100)
+  const low: Demand = (atMs) => 1_000 - high(atMs)
   return {
-    name: `period ${periodMs / 1_000} s`,
+    name: `phases of ${phaseMs / 1_000} s`,
     spec: { regions: 2, limit: THOUSAND, durationMs: MINUTE_MS, callers: demands([high, low]) },
   }
 }
@@ -141,7 +141,7 @@ function antiphase(periodMs: number): Variant {
 const square: Scenario = {
   id: 'S5',
   title: 'two regions take turns, 900/100',
-  variants: [2_000, 4_000, 10_000, 20_000, 60_000].map(antiphase),
+  variants: [1_000, 2_000, 5_000, 10_000, 30_000].map(antiphase),
 }
 
 function idle(name: string, floorPercent: number, perSecond: readonly number[]): Variant {
