@@ -1,8 +1,7 @@
 /**
  * Checks a second of one enforcer process over a real Redis, beside a bare Fastify that parses and answers JSON.
  *
- *   npx tsc -p tsconfig.json --noEmit false --outDir node_modules/.cache/bench
- *   node node_modules/.cache/bench/test/bench/check-http.js [connections]
+ * Run with `npm run bench`, or after a build as `node dist/test/bench/check-http.js [connections]`.
  *
  * The ratio is the figure to watch; the absolute ones are the machine's. Rounds alternate, so that a busy host
  * slows both alike.
