@@ -58,10 +58,28 @@ export class RegionMemory {
   }
 }
 
+/** How often the region's Redis is read when many keys are tracked and nobody is short: each costs a look. */
+const MEASURE_INTERVAL_MS = 250
+
+/**
+ * While this region or a peer denies, the reading is what everybody waits for. So it is while few keys are
+ * tracked, when it costs next to nothing: the key that runs short next is noticed this much sooner.
+ */
+const QUICK_MEASURE_INTERVAL_MS = 100
+
+/** More keys than these are read less often in calm: a thousand take about a millisecond. */
+const FEW_KEYS = 1_000
+
+/** How long after one reading of the region's Redis the next is due. */
+export function measureIntervalMs(ledger: LedgerState, nowMs: number): number {
+  const isQuick = ledger.keys.size <= FEW_KEYS || isAnyoneHungry(ledger, nowMs)
+  return isQuick ? QUICK_MEASURE_INTERVAL_MS : MEASURE_INTERVAL_MS
+}
+
 const hungryRecords = new WeakMap<RegionRecord, boolean>()
 
 /** True while this region or a peer that is heard denies. */
-export function isAnyoneHungry(ledger: LedgerState, nowMs: number): boolean {
+function isAnyoneHungry(ledger: LedgerState, nowMs: number): boolean {
   for (const key of ledger.keys.values()) if (key.estimate?.hungry === true) return true
   for (const { record, atMs } of ledger.heard.values()) {
     if (nowMs - atMs < SILENT_AFTER_MS && isHungry(record)) return true

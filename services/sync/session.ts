@@ -27,14 +27,8 @@ import { type Leadership, RENEW_INTERVAL_MS } from './leadership.ts'
 import type { SyncMetrics } from './metrics.ts'
 import { countMoves, showLedger } from './observe.ts'
 import { ledgerLimits, type Plane } from './plane.ts'
-import { isAnyoneHungry, type RegionMemory } from './region-memory.ts'
+import { measureIntervalMs, type RegionMemory } from './region-memory.ts'
 import { regionPolicies } from './region-policies.ts'
-
-/** How often the region's Redis is read. Shorter sees a step of load sooner and costs Redis a scan each. */
-export const MEASURE_INTERVAL_MS = 250
-
-/** While this region or a peer denies, the reading is what everybody waits for. */
-export const HUNGRY_MEASURE_INTERVAL_MS = 100
 
 /** Sequence numbers are reserved this far ahead, so that one durable write serves many records. */
 export const SEQ_RESERVE = 1_000
@@ -59,6 +53,7 @@ export class Session {
   #renewDueMs = 0
   #tickDueMs = 0
   #measureDueMs = 0
+  #measuredMs = 0
   #sentMs = Number.NEGATIVE_INFINITY
   #isUrgent = false
   readonly #clockWatch = new ClockWatch(CLOCK_SKEW_MAX_MS)
@@ -154,10 +149,15 @@ export class Session {
     this.#watchStoreClock(reading.storeOffsetMs)
     await this.handle({ kind: 'measured', ...reading })
     memory.usage.countOwn(memory.ledger, usage, clock.monotonicMs())
-    const intervalMs = isAnyoneHungry(memory.ledger, clock.monotonicMs())
-      ? HUNGRY_MEASURE_INTERVAL_MS
-      : MEASURE_INTERVAL_MS
-    this.#measureDueMs = clock.monotonicMs() + intervalMs
+    this.#measuredMs = clock.monotonicMs()
+    this.#dateMeasure()
+  }
+
+  /** The next reading is due sooner once a peer was heard to be hungry. */
+  #dateMeasure(): void {
+    const { memory, clock } = this.#deps
+    const intervalMs = measureIntervalMs(memory.ledger, clock.monotonicMs())
+    this.#measureDueMs = this.#measuredMs + intervalMs
   }
 
   async #takeArrival(): Promise<void> {
@@ -187,6 +187,7 @@ export class Session {
     }
     memory.usage.countForeign(memory.ledger, record, clock.monotonicMs())
     await this.handle({ kind: 'record', record })
+    this.#dateMeasure()
   }
 
   async #carryOut(effect: LedgerEffect): Promise<void> {

@@ -9,7 +9,10 @@
 /** Least time between two measurements of a key; shorter ones are mostly noise. */
 export const MEASURE_MIN_MS = 250
 
-/** The same while some region denies: then speed is worth more than smoothness. */
+/**
+ * The same while some region denies, and for the first measurement: then speed is worth more than smoothness.
+ * A step of load is followed within two of these and two ways between regions, once a share has run out.
+ */
 export const MEASURE_HUNGRY_MIN_MS = 100
 
 /** A timer that fires this much early still counts as on time. */
@@ -93,11 +96,11 @@ export function measureDemand(
   setting: DemandSetting,
 ): DemandEstimate {
   const elapsedMs = reading.atMs - estimate.atMs
-  const isUrgent = estimate.hungry || setting.isOtherHungry
-  if (elapsedMs + EARLY_MS < (isUrgent ? MEASURE_HUNGRY_MIN_MS : MEASURE_MIN_MS)) return estimate
   const denied = increase(reading.denied, estimate.denied)
   const attempted = increase(reading.admitted, estimate.admitted) + denied
   const hungry = denied >= hungryFrom(attempted, setting.tokensAtOnce)
+  const isUrgent = hungry || estimate.hungry || setting.isOtherHungry || estimate.perSecond === null
+  if (elapsedMs + EARLY_MS < (isUrgent ? MEASURE_HUNGRY_MIN_MS : MEASURE_MIN_MS)) return estimate
   return {
     atMs: reading.atMs,
     admitted: reading.admitted,
@@ -113,9 +116,11 @@ function follow(
   setting: DemandSetting,
 ): Pick<DemandEstimate, 'perSecond' | 'run'> {
   const offered = rateOf(interval)
-  if (known === null) return { perSecond: offered, run: [] }
+  const deviation = (Math.sqrt(interval.attempted) / interval.elapsedMs) * 1_000
+  // Who denies nothing will be asked to lend at once, and one short interval says little: rather keep too much.
+  if (known === null) return { perSecond: interval.hungry ? offered : offered + deviation, run: [] }
   // One deviation below what was seen: a jump up must not land above the truth half of the time.
-  const surely = offered - (Math.sqrt(interval.attempted) / interval.elapsedMs) * 1_000
+  const surely = offered - deviation
   if (interval.hungry && surely > known) return { perSecond: surely, run: [] }
   const slowMs = paceMs(setting.tokensPerSecond, SMOOTHING_MS)
   const { attempted, elapsedMs } = interval

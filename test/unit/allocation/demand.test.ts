@@ -34,9 +34,22 @@ function offer(
 const START = beginDemand({ atMs: 0, admitted: 0, denied: 0 })
 
 describe('demand', () => {
-  it('is unknown until one interval has been seen, then what was attempted in it', () => {
+  it('is unknown until one interval has been seen, then what was attempted in it and a deviation', () => {
     expect(START.perSecond).toBeNull()
-    expect(offer(START, { rate: 400, forMs: 250 }).perSecond).toBe(400)
+    expect(offer(START, { rate: 400, forMs: 250 }).perSecond).toBe(440)
+  })
+
+  it('of a region that denies is what was attempted and no more: it asks, it is not asked', () => {
+    const estimate = offer(START, { rate: 400, share: 100, forMs: 250 })
+    expect(estimate).toMatchObject({ perSecond: 400, hungry: true })
+  })
+
+  it('is measured after a short interval when that shows denials, or is the first', () => {
+    const short = { forMs: 100, everyMs: 100 }
+    const known = offer(START, { rate: 400, forMs: 1_000 })
+    expect(offer(START, { rate: 400, ...short })).not.toBe(START)
+    expect(offer(known, { rate: 400, ...short })).toBe(known)
+    expect(offer(known, { rate: 800, share: 400, ...short }).hungry).toBe(true)
   })
 
   it('counts what was denied: a region offered 900 with room for 100 demands 900', () => {
@@ -90,9 +103,9 @@ describe('demand', () => {
   })
 
   it('goes on when the store begins to count anew', () => {
-    const seen = offer(START, { rate: 400, forMs: 1_000 })
+    const seen = offer(START, { rate: 400, forMs: 10_000 })
     const reading = { atMs: seen.atMs + 250, admitted: 100, denied: 0 }
-    expect(measureDemand(seen, reading, SETTING).perSecond).toBeCloseTo(400)
+    expect(measureDemand(seen, reading, SETTING).perSecond).toBeCloseTo(400, 0)
   })
 
   it('of a limit of five a minute is hungry at its first denial, and none at all in the end', () => {

@@ -8,12 +8,8 @@ import {
   LEASE_STORE_MS,
   RENEW_INTERVAL_MS,
 } from '../../../../services/sync/leadership.ts'
-import { isAnyoneHungry } from '../../../../services/sync/region-memory.ts'
-import {
-  HUNGRY_MEASURE_INTERVAL_MS,
-  MEASURE_INTERVAL_MS,
-  SEQ_RESERVE,
-} from '../../../../services/sync/session.ts'
+import { measureIntervalMs } from '../../../../services/sync/region-memory.ts'
+import { SEQ_RESERVE } from '../../../../services/sync/session.ts'
 import type { CounterId } from '../../../../shared/core/descriptor.ts'
 import {
   LOAN_TTL_MS,
@@ -84,6 +80,7 @@ export class Daemon {
   #renewDueMs = 0
   #tickDueMs = 0
   #measureDueMs = 0
+  #measuredMs = 0
   #sentMs = Number.NEGATIVE_INFINITY
   #isUrgent = false
   #isServing = false
@@ -270,9 +267,13 @@ export class Daemon {
     const { storeUs, ...reading } = yield* this.#call(() => store.collect(redis))
     this.#offsetMs = storeUs / 1_000 - this.process.nowMs()
     yield* this.#handle({ kind: 'measured', ...reading, storeOffsetMs: this.#offsetMs })
-    const nowMs = this.process.nowMs()
-    const isHungry = isAnyoneHungry(this.memory.ledger, nowMs)
-    this.#measureDueMs = nowMs + (isHungry ? HUNGRY_MEASURE_INTERVAL_MS : MEASURE_INTERVAL_MS)
+    this.#measuredMs = this.process.nowMs()
+    this.#dateMeasure()
+  }
+
+  #dateMeasure(): void {
+    const intervalMs = measureIntervalMs(this.memory.ledger, this.process.nowMs())
+    this.#measureDueMs = this.#measuredMs + intervalMs
   }
 
   *#takeArrival(): Task<boolean> {
@@ -295,6 +296,7 @@ export class Daemon {
       throw new store.StoreFailure('outranked')
     }
     yield* this.#handle({ kind: 'record', record })
+    this.#dateMeasure()
     return true
   }
 
