@@ -39,12 +39,21 @@ export function useStoreClock(draft: Draft, storeOffsetMs: number): void {
   }
 }
 
-/** Begins to track a key that ran short. */
+/**
+ * Begins to track a key that ran short. It counts as hungry until its demand is known, and that is told at once:
+ * peers then measure theirs while this region measures its own, and one wait serves both.
+ */
 function notice(draft: Draft, id: CounterId): void {
   if (limitOf(draft, id) === null) return
-  // Noticed though tracked: the store has lost the share.
-  rewrite(draft, id)
-  track(draft, id)
+  if (draft.keys.has(id)) {
+    // Noticed though tracked: the store has lost the share.
+    rewrite(draft, id)
+    return
+  }
+  const key = track(draft, id)
+  if (key === null || key.estimate === null) return
+  draft.keys.set(id, { ...key, estimate: { ...key.estimate, hungry: true } })
+  askToPublish(draft, 'urgent')
 }
 
 function rewrite(draft: Draft, id: CounterId): void {
@@ -54,7 +63,10 @@ function rewrite(draft: Draft, id: CounterId): void {
   draft.touched.add(id)
 }
 
-/** True when the estimate changed. A turn to hungry is published at once: others may have units to spare. */
+/**
+ * True when the estimate changed. A turn to hungry is published at once, and so is the first figure of a key that
+ * ran short: others may have units to spare.
+ */
 function takeSample(draft: Draft, sample: Sample): boolean {
   const key = draft.keys.get(sample.id)
   const limit = limitOf(draft, sample.id)
@@ -62,7 +74,8 @@ function takeSample(draft: Draft, sample: Sample): boolean {
   const reading = { atMs: draft.nowMs, admitted: sample.admitted, denied: sample.denied }
   const estimate = nextEstimate(draft, key, limit, reading)
   if (estimate === key.estimate) return false
-  if (estimate.hungry && key.estimate?.hungry !== true) askToPublish(draft, 'urgent')
+  const isKnownHungry = key.estimate?.hungry === true && key.estimate.perSecond !== null
+  if (estimate.hungry && !isKnownHungry) askToPublish(draft, 'urgent')
   const coolSinceMs = isCool(draft, limit, estimate, sample.id)
     ? (key.coolSinceMs ?? draft.nowMs)
     : null
