@@ -130,12 +130,16 @@ export function followEpochs(draft: Draft): void {
   draft.bases.clear()
 }
 
+/**
+ * Adoptions count only once the store holds this region's part without them: a part that it sees grow starts with
+ * what was there, while one that it first sees full-grown would be born with tokens that a donor may have spent.
+ */
 function progressOf(draft: Draft, limit: LedgerLimit): EpochProgress {
-  const old = draft.epochs.get(limit.id)
-  const known: EpochProgress =
-    old?.epoch === limit.epoch
-      ? old
-      : { epoch: limit.epoch, drainedAtStoreMs: null, adoptedBy: new Set() }
+  const known = draft.epochs.get(limit.id)
+  if (known?.epoch !== limit.epoch) {
+    return { epoch: limit.epoch, drainedAtStoreMs: null, adoptedBy: new Set() }
+  }
+  if (draft.homes === null) return known
   const heard = [...draft.heard.values()]
     .map(({ record }) => record)
     .filter((record) => (record.adopted[limit.id] ?? -1) >= limit.epoch)

@@ -32,6 +32,29 @@ describe('a new base split', () => {
     expect(home(bench, 'b')).toBe(800_000)
   })
 
+  it('grows only what the store knows at its smaller size, so that no bucket is born with a donor’s tokens', () => {
+    const bench = new Bench()
+    const second = opened(aLimit({ id: 2, base: split(100, 0) }), 50, 50)
+    bench.setLimits([aLimit(), second])
+    bench.giveLimits('a')
+    bench.tick('a')
+    const adopted = bench.send('a')
+    // The grower hears of the adoption before it hears of the limit.
+    bench.hear('b', adopted)
+    bench.giveLimits('b')
+    expect(bench.site('b').homes.get(2)).toBe(0)
+    // Nor when that write is in doubt and repeated.
+    bench.effects.length = 0
+    bench.start('b', 'kept', true)
+    const written = bench.effects.flatMap((effect) =>
+      effect.kind === 'write-homes' ? [effect.homes.get(2)] : [],
+    )
+    expect(written[0]).toBe(0)
+    bench.tick('a')
+    bench.hear('b', bench.send('a'))
+    expect(bench.site('b').homes.get(2)).toBe(500_000)
+  })
+
   it('is adopted at once where nothing is given up', () => {
     const bench = new Bench()
     bench.setLimits([opened(aLimit(), 20, 80)])
