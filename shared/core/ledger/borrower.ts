@@ -74,9 +74,13 @@ function renewLease(draft: Draft, record: RegionRecord): void {
 
 /** Ends the term with a lender whose lease has run out: nothing of it is ever used again. */
 export function lapseIfDue(draft: Draft, lender: RegionId): void {
-  const { untilMs, borrow } = pairOf(draft, lender)
-  if (untilMs === null || draft.nowMs < untilMs) return
-  beginTerm(draft, lender, { ...borrow, dead: true })
+  const { untilMs } = pairOf(draft, lender)
+  if (untilMs !== null && draft.nowMs >= untilMs) endTerm(draft, lender)
+}
+
+/** Ends the term with a lender for good, and says so. */
+export function endTerm(draft: Draft, lender: RegionId): void {
+  beginTerm(draft, lender, { ...pairOf(draft, lender).borrow, dead: true })
   askToPublish(draft, 'urgent')
 }
 

@@ -6,7 +6,8 @@
  * tell; hear, then grow.
  */
 import { assert, unreachable } from '../assert.ts'
-import { lapseAllDue } from './borrower.ts'
+import type { RegionId } from '../policy.ts'
+import { endTerm, lapseAllDue } from './borrower.ts'
 import { askToPublish, closeDraft, type Draft, openDraft } from './draft.ts'
 import { confirmShares, flush } from './flush.ts'
 import { adoptEpochs, endRecovery } from './homes.ts'
@@ -83,11 +84,19 @@ function useLimits(draft: Draft, event: Extract<LedgerEvent, { kind: 'limits' }>
   draft.policyRevision = event.policyRevision
   draft.mustWriteHomes = true
   for (const peer of draft.heard.keys()) {
-    // A region that was removed is neither heard nor acknowledged any more: its loans end by themselves.
-    if (!draft.members.includes(peer)) draft.heard.delete(peer)
+    if (!draft.members.includes(peer)) removePeer(draft, peer)
   }
   settle(draft)
   askToPublish(draft, 'tick')
+}
+
+/**
+ * A region that was removed is neither heard nor acknowledged any more: what it borrowed here ends by itself. What
+ * it lent ends at once: when it returns, a late record of its past could not be told from a new one.
+ */
+function removePeer(draft: Draft, peer: RegionId): void {
+  draft.heard.delete(peer)
+  if (draft.pairs.has(peer)) endTerm(draft, peer)
 }
 
 function tick(draft: Draft): void {

@@ -45,6 +45,28 @@ describe('a record', () => {
     expect(bench.state('b').heard.has('stranger')).toBe(false)
   })
 
+  it('sent before its region was removed revives no loan once that region is back', () => {
+    const bench = new Bench()
+    bench.lendToB()
+    const early = bench.send('a')
+    const limits = bench.state('b').limits ?? new Map()
+    for (let round = 0; round < 8; round++) {
+      bench.load('a', 900, 400)
+      bench.load('b', 10)
+      bench.exchange()
+    }
+    expect(bench.lent('a', 'b')).toBeLessThan(100_000)
+    for (const [policyRevision, members] of [
+      [2, ['b']],
+      [3, ['a', 'b']],
+    ] as const) {
+      bench.feed('b', { kind: 'limits', policyRevision, limits, members })
+    }
+    bench.hear('b', early)
+    expect(borrowed(bench)).toBe(0)
+    expect(bench.effective('a') + bench.effective('b')).toBeLessThanOrEqual(1_000_000)
+  })
+
   it('alone repairs what was lost before it, and late ones before it change nothing', () => {
     const bench = new Bench()
     bench.lendToB()
