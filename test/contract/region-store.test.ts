@@ -93,6 +93,16 @@ describe('a fence', () => {
     expect((await region.daemon.open()).fence).toBeGreaterThan(fence)
   })
 
+  it('rises above those of before a loss of all data, so that no late write has the one in force', async () => {
+    const { fence } = await region.daemon.open()
+    await region.redis.flushall()
+    await region.time.set(NOON_US + 1_000_000)
+    const next = await connectDaemon(region.server.url, region.time)
+    expect((await next.open()).fence).toBeGreaterThan(fence)
+    await expect(region.daemon.reserveSeq(9)).rejects.toMatchObject(fenced)
+    await next.close()
+  })
+
   it('that a slot group has lost refuses writes until the store is opened again', async () => {
     await region.redis.del(...GROUP_KEYS.map(({ meta }) => meta))
     await expect(region.daemon.collect()).rejects.toMatchObject(fenced)
@@ -150,7 +160,7 @@ describe('opening', () => {
     await region.daemon.reserveSeq(5_000)
     await region.restartDaemon()
     expect(await region.daemon.open()).toEqual({
-      fence: 2,
+      fence: NOON_US / 1_000 + 1,
       scriptsLoaded: true,
       incarnation: 1,
       recovering: false,
