@@ -18,17 +18,11 @@ import {
 } from '../../../../shared/core/ledger/constants.ts'
 import { buildRecord } from '../../../../shared/core/ledger/record.ts'
 import { step } from '../../../../shared/core/ledger/step.ts'
-import type {
-  Continuity,
-  LedgerEffect,
-  LedgerEvent,
-  RegionRecord,
-  UsageRow,
-} from '../../../../shared/core/ledger/types.ts'
+import type { LedgerEffect, LedgerEvent } from '../../../../shared/core/ledger/types.ts'
+import type { Beginning, DaemonDeps } from './daemon-deps.ts'
 import { DaemonMemory } from './daemon-memory.ts'
 import type { Process, Task } from './process.ts'
 import { EMPTY_PLANE } from './redis-image.ts'
-import type { RegionRedis } from './region-redis.ts'
 import * as store from './store-writes.ts'
 
 const RETRY_MS = 150
@@ -36,34 +30,6 @@ const STANDBY_MS = 500
 const ADMIN_WAIT_MS = LOAN_TTL_MS / 2
 const ADMIN_RETRY_MS = 250
 const SEQ_LEFT_MIN = 100
-
-/** What a daemon needs of the world around its region. */
-export interface Surroundings {
-  publish(record: RegionRecord): void
-  askPlane(question: number): void
-  askIncarnation(request: string, atLeast: number): void
-  /** Own usage for the next record. */
-  usage(): readonly UsageRow[]
-  /** Called when shares of these keys changed in Redis; null: of all, limits did. */
-  onStoreChange(ids: readonly CounterId[] | null): void
-  wallMs(): number
-}
-
-export interface DaemonDeps {
-  readonly region: string
-  readonly holder: string
-  readonly process: Process
-  readonly redis: RegionRedis
-  readonly surroundings: Surroundings
-}
-
-/** How a session begins: see services/sync/boot.ts. */
-interface Beginning {
-  readonly continuity: Continuity
-  readonly incarnation: number
-  readonly isFromStore: boolean
-  readonly startUs: number
-}
 
 export class Daemon {
   readonly #deps: DaemonDeps
