@@ -12,13 +12,15 @@ ARGV[3] returns, packed doubles: cost in tokens, instant of the admission in us,
 Reply: 0, or one of STALE, NOT_SERVED, OTHER_SERVER, BAD_INPUT; then nothing was changed.
 Atomic because a check between the reading and the writing would be forgotten.
 
-A bucket never rises above its share; a window is credited only while it is the window of the admission; a counter
-that is gone is not created. Nothing admitted before the region's levels start is credited: its taking was forgotten.
+A bucket never rises above its share and is credited only soon after the admission: what it refilled since it would not
+have held beside those tokens. A window is credited only while it is the window of the admission; a counter that is
+gone is not created. Nothing admitted before the region's levels start is credited: its taking was forgotten.
 ]]
 -- SERVER_ID, the replication id under which it may run, is put in front when the script is loaded.
 local policy_version = tonumber(ARGV[1])
 local returns = ARGV[3]
 local FIRST_COUNTER = 2
+local GIVE_BACK_MAX_US = 100000
 
 local values = redis.call('MGET', unpack(KEYS))
 local meta = read_meta(values[1])
@@ -46,6 +48,7 @@ end
 local function give_back(C, L, cost, at_us)
   if not C.stored or at_us < meta.start_us then return end
   if L.is_bucket then
+    if at_us > now or now - at_us > GIVE_BACK_MAX_US then return end
     credit_bucket(C, cost)
   elseif window_of(at_us, L) == C.start_us then
     credit_window(C, cost)

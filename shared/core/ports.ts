@@ -60,7 +60,8 @@ export interface CheckStore {
   check(check: GroupCheck, version: number): Promise<CheckAnswer>
   /**
    * Gives the tokens of an admitted check back; `atUs` is that check's answer. Never above capacity, never into
-   * another window, never for a counter that has expired. At most once: it is not repeated on failure.
+   * another window, never into a bucket long after, never for a counter that has expired. At most once: it is not
+   * repeated on failure.
    */
   giveBack(check: GroupCheck, version: number, atUs: number): Promise<void>
 }

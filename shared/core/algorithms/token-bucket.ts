@@ -57,6 +57,15 @@ const KEEP_FACTOR = 1.4
 const KEEP_MARGIN_MS = 2_000
 const KEEP_MS_MAX = 9e15
 
+/**
+ * Tokens are given back within this time or not at all.
+ *
+ * What a bucket refilled since they were taken it would not have held beside them, had they stayed; so a credit can
+ * lift what is admitted by as much as the limit refills in this time. A check takes a few milliseconds from group to
+ * group; only a store that hangs takes longer.
+ */
+export const GIVE_BACK_MAX_US = 100_000
+
 export const tokenBucket: Algorithm<BucketState, SettledBucket> = {
   settle(state, circumstances) {
     const { limit, nowUs } = circumstances
@@ -81,7 +90,9 @@ export const tokenBucket: Algorithm<BucketState, SettledBucket> = {
   },
 
   giveBack(settled, cost, atUs) {
-    if (!settled.stored || atUs < settled.circumstances.boot.startUs) return null
+    const { boot, nowUs } = settled.circumstances
+    const isTimely = atUs <= nowUs && nowUs - atUs <= GIVE_BACK_MAX_US
+    if (!settled.stored || !isTimely || atUs < boot.startUs) return null
     const level = { whole: settled.remaining + cost, fraction: settled.fraction }
     const { whole, fraction } = clamp(level, settled.terms)
     return { ...settled, remaining: whole, fraction }

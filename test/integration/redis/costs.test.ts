@@ -171,6 +171,15 @@ describe.each(ALGORITHMS)('tokens given back to a %s', (algorithm) => {
   })
 })
 
+it('tokens given back late are not credited to a bucket that has refilled since', async () => {
+  await begin({ capacity: 10, windowMs: 1_000 })
+  const { atUs } = await region.checks.check(region.target(10), region.version)
+  await region.time.advanceMs(1_000)
+  expect(await region.admitted(10)).toBe(10)
+  await region.checks.giveBack(region.target(10), region.version, atUs)
+  expect(await region.admitted(10)).toBe(0)
+})
+
 it('B047: a late return never credits the next window', async () => {
   await begin({ algorithm: 'fixed_window', capacity: 100, windowMs: 60_000 })
   await region.time.advanceMs(59_000)
