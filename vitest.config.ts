@@ -4,7 +4,14 @@ export default defineConfig({
   test: {
     reporters: ['default', './test/support/plain-summary.ts'],
     projects: [
-      { test: { name: 'unit', include: ['test/unit/**/*.test.ts', 'test/tidy.test.ts'] } },
+      {
+        test: {
+          name: 'unit',
+          include: ['test/unit/**/*.test.ts', 'test/tidy.test.ts'],
+          // Properties and searches take seconds; on a busy machine that is no failure.
+          testTimeout: 60_000,
+        },
+      },
       {
         test: {
           name: 'simulation',
