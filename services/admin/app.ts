@@ -9,19 +9,19 @@ import {
 } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { QuotaError } from '../../shared/errors.ts'
-import { POLICY_FIXES } from '../../shared/protocol/policy.ts'
+import { NAME_FIX, POLICY_FIXES } from '../../shared/protocol/policy.ts'
 import { invalidInput, problemsOf } from '../../shared/protocol/zod-problems.ts'
 import type { Secret } from '../../shared/runtime/env.ts'
 import { type ReadinessCheck, useHealth } from '../../shared/runtime/health.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import type { Registry } from '../../shared/runtime/metrics.ts'
-import { useProblems } from '../../shared/runtime/problem.ts'
+import { refuseByFramework, useProblems } from '../../shared/runtime/problem.ts'
 import { requireToken } from './auth.ts'
 import { type AdminMetrics, measureRequests } from './metrics.ts'
 import { auditRoutes } from './routes/audit.ts'
 import { policyRoutes } from './routes/policies.ts'
 import { regionRoutes } from './routes/regions.ts'
-import type { AdminDeps } from './routes/route-support.ts'
+import { type AdminDeps, PAGE_MAX } from './routes/route-support.ts'
 import { viewRoutes } from './routes/views.ts'
 
 /** Larger than the largest valid policy: its description, sixteen limits and their splits over 64 regions. */
@@ -50,6 +50,7 @@ export async function createAdminApp(options: AdminAppOptions): Promise<FastifyI
     bodyLimit: BODY_BYTES_MAX,
     requestTimeout: REQUEST_TIMEOUT_MS,
     genReqId: requestIdOf,
+    frameworkErrors: refuseByFramework,
   })
   // Before any route, which would otherwise keep the handlers there were.
   useProblems(app, options.log)
@@ -99,13 +100,21 @@ function protectedRoutes(v1: FastifyInstance, options: AdminAppOptions): void {
   viewRoutes(v1, options)
 }
 
+/** How to mend what requests hold beside a policy. */
+const FIXES = {
+  ...POLICY_FIXES,
+  id: NAME_FIX,
+  limit: `give a whole number from 1 to ${PAGE_MAX}, or leave it out`,
+  body: 'send one JSON object',
+}
+
 /** Refusals name the field and how to mend it, whichever part of the request it is in. */
 function validateBy(schema: unknown) {
   return (input: unknown): { value: unknown } | { error: Error } => {
     if (!(schema instanceof z.ZodType)) return { value: input }
     const parsed = schema.safeParse(input)
     if (parsed.success) return { value: parsed.data }
-    return { error: invalidInput(problemsOf(parsed.error, POLICY_FIXES)) }
+    return { error: invalidInput(problemsOf(parsed.error, FIXES)) }
   }
 }
 

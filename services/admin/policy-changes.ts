@@ -221,7 +221,10 @@ function epochOpen({ before, members, position }: BaseMove): QuotaError {
   const problem: InputProblem = {
     field: `limits[${position}].split`,
     message: `epoch ${before.epoch} of limit ${before.name} still awaits ${awaited.join(', ')}`,
-    fix: 'wait until these regions have adopted it, or bring them back, and then try again',
+    fix:
+      before.algorithm === 'fixed_window'
+        ? 'try again once the running window has ended and these regions are heard'
+        : 'try again in some seconds, once these regions are heard',
   }
   return new QuotaError('QUOTA_EPOCH_OPEN', problem.message, { problems: [problem] })
 }

@@ -134,9 +134,10 @@ function describeProblem(what: string, status: number, problem: ProblemDocument)
   if (status === 401 || status === 403) {
     return `admin refused the token (${status}): give --token or set QUOTAPLANE_TOKEN`
   }
-  const head = problem.detail ?? problem.title ?? `${what} failed with ${status}`
-  const lines = (problem.errors ?? []).map((error) => `  ${describeField(error)}`)
-  return [head, ...lines].join('\n')
+  // The detail repeats what the fields say, without the fixes.
+  const fields = (problem.errors ?? []).map(describeField)
+  if (fields.length > 0) return fields.join('\n')
+  return problem.detail ?? problem.title ?? `${what} failed with ${status}`
 }
 
 /** One line for one field of a problem document. */

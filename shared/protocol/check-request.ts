@@ -125,9 +125,9 @@ interface Wrong {
 
 function textProblem(text: unknown, bytesMax: number): Wrong | null {
   if (typeof text !== 'string') {
-    return { message: `must be a string, not ${kindOf(text)}`, fix: 'send a JSON string' }
+    return { message: typeMessage('a string', text), fix: 'send a JSON string' }
   }
-  if (text === '') return { message: 'must not be empty', fix: 'leave the part out or name it' }
+  if (text === '') return { message: 'must not be empty', fix: 'send at least one character' }
   // A UTF-16 unit takes at most three bytes, so short texts need no count.
   if (text.length * 3 > bytesMax && Buffer.byteLength(text) > bytesMax) {
     return {
@@ -143,11 +143,14 @@ function textProblem(text: unknown, bytesMax: number): Wrong | null {
 
 function listProblem(list: unknown, lengthMax: number): Wrong | null {
   if (!Array.isArray(list)) {
-    return { message: `must be an array, not ${kindOf(list)}`, fix: 'send a JSON array' }
+    return { message: typeMessage('an array', list), fix: 'send a JSON array' }
   }
   if (list.length === 0) return { message: 'must not be empty', fix: 'send at least one element' }
   if (list.length > lengthMax) {
-    return { message: `must have at most ${lengthMax} elements`, fix: 'send several checks' }
+    return {
+      message: `must have at most ${lengthMax} elements`,
+      fix: `send 1 to ${lengthMax} elements`,
+    }
   }
   return null
 }
@@ -155,7 +158,7 @@ function listProblem(list: unknown, lengthMax: number): Wrong | null {
 function problemOfCost(cost: unknown): InputProblem | null {
   const fix = `send a whole number from 0 to ${TOKENS_MAX}; 0 reads without spending`
   if (typeof cost !== 'number') {
-    return { field: 'cost', message: `must be a number, not ${kindOf(cost)}`, fix }
+    return { field: 'cost', message: typeMessage('a number', cost), fix }
   }
   if (cost < 0) return { field: 'cost', message: 'must not be negative', fix }
   if (cost > TOKENS_MAX) return { field: 'cost', message: `must be at most ${TOKENS_MAX}`, fix }
@@ -179,8 +182,11 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
+function typeMessage(expected: string, value: unknown): string {
+  return value === undefined ? 'is missing' : `must be ${expected}, not ${kindOf(value)}`
+}
+
 function kindOf(value: unknown): string {
-  if (value === undefined) return 'missing'
   if (value === null) return 'null'
   if (Array.isArray(value)) return 'an array'
   return typeof value === 'object' ? 'an object' : `a ${typeof value}`

@@ -27,11 +27,15 @@ export const FLOOR_PERCENT_DEFAULT = 2
 /** Weights are kept to hundredths of a per cent, so that they can be added up exactly. */
 export const WEIGHT_STEPS_PER_PERCENT = 100
 
+/** How to mend the name of a domain, policy, limit or region. */
+export const NAME_FIX =
+  'use lower-case letters, digits and hyphens, at most 63, not starting with a hyphen'
+
 /** How to mend each field of a policy document, for problem documents. */
 export const POLICY_FIXES: Fixes = {
-  domain: 'use lower-case letters, digits and hyphens, at most 63, not starting with a hyphen',
-  name: 'use lower-case letters, digits and hyphens, at most 63, not starting with a hyphen',
-  description: `shorten it to at most ${DESCRIPTION_BYTES_MAX} bytes of UTF-8`,
+  domain: NAME_FIX,
+  name: NAME_FIX,
+  description: `give at most ${DESCRIPTION_BYTES_MAX} bytes of UTF-8`,
   match: `give 1 to ${ENTRIES_MAX} entries such as {"key":"tenant"}`,
   key: `give a descriptor key of 1 to ${ENTRY_KEY_BYTES_MAX} bytes`,
   value: `give a value of 1 to ${ENTRY_VALUE_BYTES_MAX} bytes, or leave it out to match every value`,
@@ -41,7 +45,7 @@ export const POLICY_FIXES: Fixes = {
   algorithm: 'use "token_bucket" or "fixed_window"',
   capacity: `give a whole number of tokens from 1 to ${TOKENS_MAX}`,
   windowMs: `give a whole number of milliseconds from 1 to ${WINDOW_MS_MAX}`,
-  burst: `give a whole number of tokens from 1 to ${TOKENS_MAX}, or leave it out for the capacity`,
+  burst: `give a whole number of tokens from 1 to ${TOKENS_MAX}, or leave it out`,
   split: 'give weights in per cent that sum to 100, such as {"us-east-1":60,"eu-west-1":40}',
   floorPercent: 'give a whole number from 0 to 100',
 }
@@ -131,17 +135,22 @@ const documentShape = {
 }
 
 /** A policy as an operator writes it. */
-export const policyDocumentSchema = z.strictObject(documentShape).meta({ id: 'PolicyDocument' })
+export const policyDocumentSchema = z
+  .strictObject(documentShape, { error: describeType('a JSON object') })
+  .meta({ id: 'PolicyDocument' })
 export type PolicyDocument = z.output<typeof policyDocumentSchema>
 export type LimitDocument = PolicyDocument['limits'][number]
 
 /** The body of a PUT: domain and name may be left to the path, and must be those of the path when given. */
 export const policyPutSchema = z
-  .strictObject({
-    ...documentShape,
-    domain: nameSchema.exactOptional(),
-    name: nameSchema.exactOptional(),
-  })
+  .strictObject(
+    {
+      ...documentShape,
+      domain: nameSchema.exactOptional(),
+      name: nameSchema.exactOptional(),
+    },
+    { error: describeType('a JSON object') },
+  )
   .meta({ id: 'PolicyPut' })
 
 /** Weights of a split in hundredths of a per cent; whole numbers. */

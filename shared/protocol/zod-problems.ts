@@ -4,7 +4,7 @@ import { type InputProblem, QuotaError } from '../errors.ts'
 /** Problems that one answer lists; the rest show once these are mended. Bounds what a hostile body can cost. */
 const PROBLEMS_MAX = 20
 
-/** How to mend each field, by the last name in its path. */
+/** How to mend each field, by the last name in its path that is known here; `body` stands for the whole. */
 export type Fixes = Readonly<Record<string, string>>
 
 /** One problem for each field that `error` complains of; paths read like `limits[0].split`. */
@@ -43,10 +43,16 @@ function problemsOfIssue(issue: z.core.$ZodIssue, fixes: Fixes): readonly InputP
     }))
   }
   if (issue.code === 'invalid_key') {
-    return [{ field: fieldOf(issue.path), message: issue.issues[0]?.message ?? issue.message }]
+    const message = issue.issues[0]?.message ?? issue.message
+    return [problemAt(issue.path, message, fixes)]
   }
-  const name = issue.path.findLast((part) => typeof part === 'string')
-  const fix = typeof name === 'string' ? fixes[name] : undefined
-  const field = fieldOf(issue.path)
-  return [{ field: field === '' ? 'body' : field, message: issue.message, ...(fix && { fix }) }]
+  return [problemAt(issue.path, issue.message, fixes)]
+}
+
+/** A part without a fix of its own, such as one region's weight, is mended as what holds it. */
+function problemAt(path: readonly PropertyKey[], message: string, fixes: Fixes): InputProblem {
+  const named = path.length === 0 ? ['body'] : path
+  const name = named.findLast((part) => Object.hasOwn(fixes, part))
+  const fix = name === undefined ? undefined : fixes[String(name)]
+  return { field: fieldOf(named), message, ...(fix !== undefined && { fix }) }
 }

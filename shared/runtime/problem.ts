@@ -50,10 +50,54 @@ export function sendProblem(
 /** For Fastify's option `frameworkErrors`: what it refuses before any route is found, such as a malformed URL. */
 export function refuseByFramework(
   err: FastifyError,
-  _req: FastifyRequest,
+  req: FastifyRequest,
   reply: FastifyReply,
 ): void {
-  sendProblem(reply, { status: err.statusCode ?? 400, code: err.code, detail: err.message })
+  sendFrameworkRefusal(err, req, reply, err.statusCode ?? 400)
+}
+
+/** What Fastify refuses by itself, by its code: which part of the request is wrong, and how to mend it. */
+const FRAMEWORK_REFUSALS: Readonly<Record<string, (req: FastifyRequest) => InputProblem>> = {
+  FST_ERR_BAD_URL: () => ({
+    field: 'path',
+    message: 'is not a valid URL',
+    fix: 'percent-encode each part of the path as UTF-8',
+  }),
+  FST_ERR_CTP_INVALID_JSON_BODY: () => ({
+    field: 'body',
+    message: 'must be valid JSON, without a key "__proto__" or "constructor"',
+    fix: 'send one JSON object in UTF-8',
+  }),
+  FST_ERR_CTP_EMPTY_JSON_BODY: () => ({
+    field: 'body',
+    message: 'must not be empty',
+    fix: 'send one JSON object in UTF-8',
+  }),
+  FST_ERR_CTP_BODY_TOO_LARGE: (req) => ({
+    field: 'body',
+    message: `must be at most ${req.routeOptions.bodyLimit} bytes`,
+    fix: 'send less in one request',
+  }),
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: () => ({
+    field: 'content-type',
+    message: 'must be application/json',
+    fix: 'send JSON with the header Content-Type: application/json',
+  }),
+}
+
+function sendFrameworkRefusal(
+  err: FastifyError,
+  req: FastifyRequest,
+  reply: FastifyReply,
+  status: number,
+): FastifyReply {
+  const problem = FRAMEWORK_REFUSALS[err.code]?.(req)
+  return sendProblem(reply, {
+    status,
+    code: 'QUOTA_INVALID_INPUT',
+    detail: problem === undefined ? err.message : `${problem.field} ${problem.message}`,
+    ...(problem && { errors: [problem] }),
+  })
 }
 
 /**
@@ -97,13 +141,7 @@ function sendError(
     })
   }
   const status = err.statusCode ?? 500
-  if (status < 500) {
-    return sendProblem(reply, {
-      status,
-      code: err.code ?? 'QUOTA_INVALID_INPUT',
-      detail: err.message,
-    })
-  }
+  if (status < 500) return sendFrameworkRefusal(err, req, reply, status)
   log.error({ err, reqId: req.id }, 'request failed unexpectedly')
   return sendProblem(reply, {
     status: 500,

@@ -48,9 +48,16 @@ export const readHeaders = z.looseObject({ 'if-none-match': z.string().optional(
 
 export const policyParams = z.object({ domain: nameSchema, name: nameSchema })
 
+const PAGE_ERROR = { error: `must be a whole number from 1 to ${PAGE_MAX}` }
+
 export const pageQuery = {
   cursor: z.string().max(1_000).optional(),
-  limit: z.coerce.number().int().min(1).max(PAGE_MAX).default(PAGE_DEFAULT),
+  limit: z.coerce
+    .number(PAGE_ERROR)
+    .int(PAGE_ERROR)
+    .min(1, PAGE_ERROR)
+    .max(PAGE_MAX, PAGE_ERROR)
+    .default(PAGE_DEFAULT),
 }
 
 /** The failures that any route may answer with, for the OpenAPI document. */

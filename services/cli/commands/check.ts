@@ -35,6 +35,7 @@ const answerSchema = z.looseObject({
       resetMs: z.number().nullable(),
       retryAfterMs: z.number().nullable(),
       limitName: z.string().optional(),
+      reason: z.string().optional(),
     }),
   ),
 })
@@ -119,8 +120,8 @@ async function ask(url: string, check: unknown, io: Io): Promise<unknown> {
   const problem = problemSchema.partial().safeParse(body)
   const detail = problem.success ? problem.data.detail : undefined
   const fields = problem.success ? (problem.data.errors ?? []) : []
-  const lines = fields.map((field) => `  ${describeField(field)}`)
-  throw new CliError([detail ?? `the enforcer answered ${response.status}`, ...lines].join('\n'))
+  if (fields.length > 0) throw new CliError(fields.map(describeField).join('\n'))
+  throw new CliError(detail ?? `the enforcer answered ${response.status}`)
 }
 
 function answerLines(answer: Answer): string[] {
@@ -131,7 +132,7 @@ function answerLines(answer: Answer): string[] {
   const rows = answer.decisions.map((decision) => [
     decision.policy,
     decision.limitName ?? '',
-    decision.allowed ? 'allowed' : 'denied',
+    `${decision.allowed ? 'allowed' : 'denied'}${why(decision.reason)}`,
     `${grouped(decision.limit)} per ${grouped(decision.windowMs)} ms`,
     shown(decision.remaining),
     shown(decision.resetMs),
@@ -144,6 +145,11 @@ function answerLines(answer: Answer): string[] {
       rows,
     ),
   ]
+}
+
+/** What there is to say beyond the verdict; a denial is usually for its limit. */
+function why(reason: string | undefined): string {
+  return reason === undefined || reason === 'limit' ? '' : `: ${reason.replaceAll('_', ' ')}`
 }
 
 function shown(value: number | null): string {

@@ -31,6 +31,16 @@ describe('bad input', () => {
     ['an unknown field', aPolicy({ limt: 1 }), 'limt'],
     ['an unknown field of a limit', withLimit({ limt: 1 }), 'limits[0].limt'],
     ['a list', [], 'body'],
+    [
+      'a weight that is a text',
+      withLimit({ split: { 'us-east-1': '100' } }),
+      'limits[0].split.us-east-1',
+    ],
+    [
+      'a region that is no name',
+      withLimit({ split: { 'US East': 100 } }),
+      'limits[0].split.US East',
+    ],
   ]
   it.each(cases)(
     '%s is refused by its field, with a fix, and nothing is stored (B125)',
@@ -44,22 +54,34 @@ describe('bad input', () => {
         title: expect.any(String),
       })
       expect(answer.body.errors[0]).toMatchObject({ field, message: expect.any(String) })
-      if (field !== 'body') expect(answer.body.errors[0].fix).toEqual(expect.any(String))
+      for (const error of answer.body.errors) expect(error.fix).toEqual(expect.any(String))
       expect((await admin.call('GET', POLICY)).status).toBe(404)
     },
   )
 
   it.each([
-    ['malformed JSON', '{"domain":', 'application/json', 400],
-    ['no body', '', 'application/json', 400],
-    ['a polluting key', '{"__proto__":{}}', 'application/json', 400],
-    ['another content type', 'domain: api', 'application/yaml', 415],
-  ])('%s is refused with a problem document', async (_what, payload, type, status) => {
-    const headers = { authorization: `Bearer ${TOKEN}`, 'content-type': type, 'if-none-match': '*' }
-    const response = await admin.app.inject({ method: 'PUT', url: POLICY, headers, payload })
-    expect(response.statusCode).toBe(status)
-    expect(response.json()).toMatchObject({ status, detail: expect.any(String) })
-  })
+    ['malformed JSON', '{"domain":', 'application/json', 400, 'body'],
+    ['no body', '', 'application/json', 400, 'body'],
+    ['a polluting key', '{"__proto__":{}}', 'application/json', 400, 'body'],
+    ['a body without end', `"${'x'.repeat(300_000)}"`, 'application/json', 413, 'body'],
+    ['another content type', 'domain: api', 'application/yaml', 415, 'content-type'],
+  ])(
+    '%s is refused by the part that is wrong, with a fix',
+    async (_what, payload, type, status, field) => {
+      const headers = {
+        authorization: `Bearer ${TOKEN}`,
+        'content-type': type,
+        'if-none-match': '*',
+      }
+      const response = await admin.app.inject({ method: 'PUT', url: POLICY, headers, payload })
+      expect(response.statusCode).toBe(status)
+      expect(response.json()).toMatchObject({
+        status,
+        code: 'QUOTA_INVALID_INPUT',
+        errors: [{ field, message: expect.any(String), fix: expect.any(String) }],
+      })
+    },
+  )
 
   it.each([
     '/v1/domains/api/policies/Not%20A%20Name',
@@ -69,6 +91,24 @@ describe('bad input', () => {
     const answer = await admin.call('GET', url)
     expect(answer.status).toBe(400)
     expect(['domain', 'name', 'id']).toContain(answer.body.errors[0].field)
+  })
+
+  it('a path that is no URL is a problem document', async () => {
+    const answer = await admin.call('GET', '/v1/domains/api/policies/%E0%A4%A')
+    expect(answer.status).toBe(400)
+    expect(answer.body.errors[0]).toMatchObject({ field: 'path', fix: expect.any(String) })
+  })
+
+  it.each(['0', '101', '1.5', 'ten'])('a page of %s is refused with a fix', async (limit) => {
+    const { status, body } = await admin.call('GET', `/v1/policies?limit=${limit}`)
+    expect(status).toBe(400)
+    expect(body.errors).toEqual([
+      {
+        field: 'limit',
+        message: 'must be a whole number from 1 to 100',
+        fix: 'give a whole number from 1 to 100, or leave it out',
+      },
+    ])
   })
 
   it('a path that does not exist is a problem document', async () => {

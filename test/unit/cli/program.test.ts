@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { AdminRefusal } from '../../../services/cli/admin-client.ts'
 import { parseDescriptors } from '../../../services/cli/commands/check.ts'
 import { runProgram } from '../../../services/cli/program.ts'
 import { ioWith } from './fake-io.ts'
@@ -83,6 +84,22 @@ describe('quotaplane', () => {
     expect(exitCode).toBe(1)
     expect(err).toContain('standard input:1: match: is missing')
     expect(err).not.toContain(NOWHERE)
+  })
+})
+
+describe('a refusal by admin', () => {
+  const what = 'PUT /v1/domains/a/policies/b'
+
+  it('is told once for each field, with the fix', () => {
+    const errors = [{ field: 'name', message: 'is missing', fix: 'give a name' }]
+    const refusal = new AdminRefusal(what, 400, { detail: 'name: is missing', errors })
+    expect(refusal.message).toBe('name: is missing (give a name)')
+  })
+
+  it('of the whole request is told by its detail', () => {
+    expect(new AdminRefusal(what, 404, { detail: 'there is no policy a/b' }).message).toBe(
+      'there is no policy a/b',
+    )
   })
 })
 

@@ -141,14 +141,18 @@ describe('POST /v1/check', () => {
   )
 
   it.each([
-    ['a body without end', `{"domain":"${'x'.repeat(66_000)}"}`, 'application/json', 413],
-    ['plain text', 'domain=api', 'text/plain', 415],
-    ['a form', 'domain=api', 'application/x-www-form-urlencoded', 415],
-  ])('refuses %s', async (_what, payload, type, status) => {
-    const reply = await post(payload, { type })
-    expect(reply.statusCode).toBe(status)
-    expect(reply.headers['content-type']).toContain('application/problem+json')
-  })
+    ['a body without end', `{"domain":"${'x'.repeat(66_000)}"}`, 'application/json', 413, 'body'],
+    ['plain text', 'domain=api', 'text/plain', 415, 'content-type'],
+    ['a form', 'domain=api', 'application/x-www-form-urlencoded', 415, 'content-type'],
+  ])(
+    'refuses %s by the part that is wrong, with a fix',
+    async (_what, payload, type, status, field) => {
+      const reply = await post(payload, { type })
+      expect(reply.statusCode).toBe(status)
+      expect(reply.headers['content-type']).toContain('application/problem+json')
+      expect(reply.json().errors).toMatchObject([{ field, fix: expect.any(String) }])
+    },
+  )
 
   it('refuses other methods and paths with a problem document', async () => {
     for (const request of [
