@@ -58,6 +58,8 @@ export interface DemandEstimate {
   /** Attempted tokens a second, smoothed; null before the first interval. */
   readonly perSecond: number | null
   readonly hungry: boolean
+  /** When the demand began that is being averaged: with the first reading, or the last change that was believed. */
+  readonly sinceMs: number
   /** The last intervals, newest first, up to RUN_MS and not before the estimate last followed quickly. */
   readonly run: readonly Interval[]
 }
@@ -86,7 +88,7 @@ export interface DemandSetting {
 /** The first reading of a key only sets the mark that the next is measured from. */
 export function beginDemand(reading: DemandReading): DemandEstimate {
   const { atMs, admitted, denied } = reading
-  return { atMs, admitted, denied, perSecond: null, hungry: false, run: [] }
+  return { atMs, admitted, denied, perSecond: null, hungry: false, sinceMs: atMs, run: [] }
 }
 
 /** The estimate after one more reading; the same one when too little time has passed to learn from. */
@@ -111,25 +113,28 @@ export function measureDemand(
 }
 
 function follow(
-  { perSecond: known, run }: DemandEstimate,
+  { atMs, perSecond: known, sinceMs, run }: DemandEstimate,
   interval: Interval & { readonly hungry: boolean },
   setting: DemandSetting,
-): Pick<DemandEstimate, 'perSecond' | 'run'> {
+): Pick<DemandEstimate, 'perSecond' | 'sinceMs' | 'run'> {
+  const { attempted, elapsedMs, hungry } = interval
   const offered = rateOf(interval)
-  const deviation = (Math.sqrt(interval.attempted) / interval.elapsedMs) * 1_000
+  const deviation = (Math.sqrt(attempted) / elapsedMs) * 1_000
   // Who denies nothing will be asked to lend at once, and one short interval says little: rather keep too much.
-  if (known === null) return { perSecond: interval.hungry ? offered : offered + deviation, run: [] }
+  if (known === null) return { perSecond: offered + (hungry ? 0 : deviation), sinceMs, run: [] }
   // One deviation below what was seen: a jump up must not land above the truth half of the time.
   const surely = offered - deviation
-  if (interval.hungry && surely > known) return { perSecond: surely, run: [] }
+  if (hungry && surely > known) return { perSecond: surely, sinceMs, run: [] }
   const slowMs = paceMs(setting.tokensPerSecond, SMOOTHING_MS)
-  const { attempted, elapsedMs } = interval
   const recent = [{ attempted, elapsedMs }, ...run]
   const believed = sumsOf(recent).find((seen) => isBelieved(known, seen, setting))
   if (believed !== undefined) {
-    return { perSecond: towards(known, believed, slowMs / QUICKER), run: [] }
+    const changedMs = atMs + elapsedMs - believed.elapsedMs
+    return { perSecond: towards(known, believed, slowMs / QUICKER), sinceMs: changedMs, run: [] }
   }
-  return { perSecond: towards(known, interval, slowMs), run: within(recent, RUN_MS) }
+  // All that was seen counts alike until there is enough of it: the first look would else weigh for long.
+  const constantMs = Math.min(slowMs, atMs - sinceMs)
+  return { perSecond: towards(known, interval, constantMs), sinceMs, run: within(recent, RUN_MS) }
 }
 
 /** Rises are followed at once when they are no noise; falls only while somebody else is short. */

@@ -39,6 +39,15 @@ describe('demand', () => {
     expect(offer(START, { rate: 400, forMs: 250 }).perSecond).toBe(440)
   })
 
+  it('is the average of all that was seen until there is enough of it', () => {
+    const first = offer(START, { rate: 400, forMs: 250 })
+    const second = offer(first, { rate: 400, forMs: 250 })
+    const fourth = offer(second, { rate: 400, forMs: 500 })
+    // What the first look added for safety is gone after a second, not after several smoothing times.
+    expect(second.perSecond).toBeLessThan(420)
+    expect(fourth.perSecond).toBeLessThan(407)
+  })
+
   it('of a region that denies is what was attempted and no more: it asks, it is not asked', () => {
     const estimate = offer(START, { rate: 400, share: 100, forMs: 250 })
     expect(estimate).toMatchObject({ perSecond: 400, hungry: true })
