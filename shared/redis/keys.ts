@@ -53,6 +53,7 @@ export const REGION_KEYS = {
 } as const
 
 export type RegionField =
+  | 'region'
   | 'incarnation'
   | 'version'
   | 'revision'

@@ -6,7 +6,7 @@ import type { CounterId } from '../core/descriptor.ts'
 import type { PairState, ShareOutcome, ShareWrite } from '../core/ledger/types.ts'
 import type { RegionId } from '../core/policy.ts'
 import type { Collected, OpenedStore, RegionStore } from '../core/ports.ts'
-import { QuotaError } from '../errors.ts'
+import { isQuotaError, QuotaError } from '../errors.ts'
 import { createSingleConnection } from './client.ts'
 import { collectGroup, UsageSums, windowsBetween } from './collect.ts'
 import { fenceAll } from './fence-all.ts'
@@ -38,12 +38,23 @@ export async function connectRegionStore(options: RegionStoreOptions): Promise<R
   try {
     await redis.connect()
     const link = new RegionLink(redis, options.scripts ?? readScripts())
+    await requireRegion(link, options.region)
     await link.loadScripts()
-    return new RedisRegionStore(link, options.clock)
+    return new RedisRegionStore(link, options)
   } catch (err) {
     redis.disconnect()
-    throw unavailable('Redis could not be reached', err)
+    throw isQuotaError(err, 'QUOTA_FENCED') ? err : unavailable('Redis could not be reached', err)
   }
+}
+
+/** Another region's rows read as one's own would be lent twice, so a wrong URL is found before anything else. */
+async function requireRegion(link: RegionLink, region: RegionId): Promise<void> {
+  const field: RegionField = 'region'
+  const read = () => link.redis.hget(REGION_KEYS.region, field)
+  const stored = await link.within('read whose Redis this is', read)
+  if (stored === null || stored === region) return
+  const message = `this Redis holds the state of region ${stored}, not of ${region}: check REDIS_URL`
+  throw new QuotaError('QUOTA_FENCED', message)
 }
 
 /** A clock may be slewed by this without a new boot. */
@@ -58,15 +69,17 @@ interface MetaChange {
 class RedisRegionStore implements RegionStore {
   readonly #link: RegionLink
   readonly #clock: MonotonicClock
+  readonly #region: RegionId
   #written = new WrittenPolicies(0, [], [])
   #tracked: readonly Set<CounterId>[] = []
   #offsetMs = 0
   #collectedUs = 0
   #boot: Boot = { startUs: 0, recovering: false }
 
-  constructor(link: RegionLink, clock: MonotonicClock) {
+  constructor(link: RegionLink, { clock, region }: RegionStoreOptions) {
     this.#link = link
     this.#clock = clock
+    this.#region = region
   }
 
   async claimLeadership(holder: string, ttlMs: number): Promise<boolean> {
@@ -129,7 +142,7 @@ class RedisRegionStore implements RegionStore {
     this.#boot = { startUs: Math.max(...starts), recovering }
     this.#tracked = noneTracked()
     await this.#writeHash(REGION_KEYS.pairs, 'drop', [])
-    await this.#writeRegion({ incarnation: String(incarnation) })
+    await this.#writeRegion({ region: this.#region, incarnation: String(incarnation) })
   }
 
   async serve(): Promise<void> {

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { PairState } from '../../shared/core/ledger/types.ts'
 import type { RegionStore } from '../../shared/core/ports.ts'
 import { GROUP_KEYS, REGION_KEYS } from '../../shared/redis/keys.ts'
+import { connectRegionStore } from '../../shared/redis/region-store.ts'
 import {
   aLimit,
   connectDaemon,
@@ -72,6 +73,17 @@ describe('leadership', () => {
     await region.daemon.releaseLeadership('one')
     expect(await region.daemon.claimLeadership('two', 60_000)).toBe(true)
     expect(await region.redis.pttl(REGION_KEYS.leader)).toBeGreaterThan(50_000)
+  })
+})
+
+describe('a store of another region', () => {
+  it('is refused by name before anything is read or written', async () => {
+    const { server, time } = region
+    const wrong = connectRegionStore({ url: server.url, region: 'elsewhere', clock: time.clock })
+    await expect(wrong).rejects.toMatchObject({
+      code: 'QUOTA_FENCED',
+      message: expect.stringMatching(/region here, not of elsewhere/),
+    })
   })
 })
 

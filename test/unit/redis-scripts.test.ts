@@ -61,9 +61,11 @@ describe('every Lua script', () => {
     expect(source(name).header).toMatch(/\nReply: .*\nAtomic because /s)
   })
 
-  it('reads the clock of Redis in one place only', () => {
-    const files = readdirSync('lua').map((file) => readFileSync(`lua/${file}`, 'utf8'))
-    expect(files.join('\n').match(/'TIME'/g)).toHaveLength(1)
+  it('decides by the clock of Redis in one place only', () => {
+    // Raising a fence decides nothing; it reads the clock only to begin above every fence that was lost.
+    const files = readdirSync('lua').filter((file) => file !== 'raise-fence.lua')
+    const text = files.map((file) => readFileSync(`lua/${file}`, 'utf8')).join('\n')
+    expect(text.match(/'TIME'/g)).toHaveLength(1)
   })
 })
 

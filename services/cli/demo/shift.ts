@@ -78,7 +78,7 @@ export function announceShift(regions: readonly string[], seconds: number): stri
   const [first = ''] = regions
   return [
     `${listed(regions)} share one limit of ${CAPACITY} checks a second; together they are offered ${OFFERED_PER_SECOND} for ${seconds} s.`,
-    `After ${load.turnMs / 1_000} s the load leaves ${first} (${FIRST_BEFORE} % of it, then ${FIRST_AFTER} %): the shares follow it, and the sum never passes the limit.`,
+    `After ${load.turnMs / 1_000} s the load leaves ${first} (${FIRST_BEFORE} % of it, then ${FIRST_AFTER} %): the shares follow it, and the sum never passes the limit (in one second that is 1,000 and at most what the burst had left).`,
   ].join('\n')
 }
 

@@ -97,7 +97,7 @@ async function startParts(
   ])
   await links.whenConnected(READY_TIMEOUT_MS, options.signal)
   say('Starting admin')
-  const admin = await startAdmin(launch, postgres, backends[0])
+  const admin = await startAdmin(launch, postgres, backends)
   await whenReady(admin, READY_TIMEOUT_MS, options.signal)
   const client = new AdminClient({ ...admin, signal: options.signal })
   await registerRegions(client, regions)
@@ -135,9 +135,8 @@ async function startDatabase(launch: Launch, url: string | null): Promise<Postgr
 async function startAdmin(
   launch: Launch,
   postgres: PostgresServer,
-  backend: Backend | undefined,
+  backends: readonly Backend[],
 ): Promise<Plane['admin']> {
-  if (backend === undefined) throw new Error('a plane has at least one region')
   const token = randomBytes(24).toString('base64url')
   const service = await startService(launch, {
     service: 'admin',
@@ -145,7 +144,8 @@ async function startAdmin(
     usualPort: 7070,
     env: {
       DATABASE_URL: postgres.url,
-      NATS_URL: backend.nats.url,
+      // Any one of them will do, so that admin goes on hearing the regions when one is gone.
+      NATS_URL: backends.map(({ nats }) => nats.url).join(','),
       QUOTAPLANE_ADMIN_TOKEN: token,
     },
   })

@@ -27,7 +27,7 @@ export const healAtLapse: Scenario = (seed, mutant = FAITHFUL) => {
   world.run(6_000)
   world.network.cut('a', 'b')
   // The lease dates from the last record acknowledged, up to a tick and a round trip before the cut.
-  world.run(LOAN_TTL_MS - random.between(0, 2_000))
+  world.run(LOAN_TTL_MS - random.between(-1_000, 3_000))
   world.network.heal()
   world.run(4_000)
   return world

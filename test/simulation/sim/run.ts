@@ -19,6 +19,9 @@ export interface Outcome {
   readonly bytesPerSecondPerRegion: number
   readonly messagesPerSecondPerRegion: number
   readonly churn: number
+  /** Part of the limit that all regions together held, on average and at most. */
+  readonly held: number
+  readonly heldMost: number
   readonly attempts: number
   readonly violations: readonly Violation[]
   readonly published: string | null
@@ -52,6 +55,8 @@ export function runVariant(
     bytesPerSecondPerRegion: meter.bytesPerSecondPerRegion(),
     messagesPerSecondPerRegion: meter.messagesPerSecondPerRegion(),
     churn: meter.churn(),
+    held: meter.held(),
+    heldMost: meter.heldMost(),
     attempts: meter.attempts,
     violations: meter.violations,
     published: variant.published ?? null,

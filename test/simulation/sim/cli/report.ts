@@ -14,6 +14,7 @@ const COLUMNS: readonly Column[] = [
   { head: 'jain', width: 6, text: (one) => one.jain.toFixed(3) },
   { head: 'denied', width: 7, text: (one) => one.falseDenials.toFixed(4) },
   { head: 'churn', width: 6, text: (one) => one.churn.toFixed(3) },
+  { head: 'held', width: 11, text: (one) => heldText(one) },
   { head: 'msg/s', width: 6, text: (one) => one.messagesPerSecondPerRegion.toFixed(1) },
   { head: 'B/s', width: 8, text: (one) => one.bytesPerSecondPerRegion.toFixed(0) },
 ]
@@ -54,6 +55,11 @@ export function jsonOf(outcome: Outcome, isCompare: boolean): string {
 
 function rounded(value: number, digits: number): number {
   return Number(value.toFixed(digits))
+}
+
+/** Mean and most, in per cent. */
+function heldText({ held, heldMost }: Outcome): string {
+  return `${(100 * held).toFixed(1)}/${(100 * heldMost).toFixed(0)} %`
 }
 
 function excessText(excess: number): string {

@@ -44,6 +44,9 @@ export class Meter {
   waitMs = 0
   #churn = 0
   #sampled = 0
+  #held = 0
+  #heldMost = 0
+  #heldSampled = 0
   #weights: readonly number[]
 
   constructor(spec: MeterSpec) {
@@ -90,6 +93,21 @@ export class Meter {
       this.shares.set(region, bin, share)
     })
     this.#sampled++
+    const atMs = bin * this.shares.binMs
+    if (atMs < this.spec.judge.fromMs || atMs >= this.spec.judge.toMs) return
+    const held = shares.reduce((sum, share) => sum + share, 0)
+    this.#held += held
+    this.#heldMost = Math.max(this.#heldMost, held)
+    this.#heldSampled++
+  }
+
+  /** Part of the limit that all regions together hold, on average; what is on its way between them is nowhere. */
+  held(): number {
+    return ratio(this.#held, this.#heldSampled)
+  }
+
+  heldMost(): number {
+    return this.#heldMost
   }
 
   utilisation(): number {

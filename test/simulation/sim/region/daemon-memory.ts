@@ -21,9 +21,11 @@ export class DaemonMemory {
   freshQuestion = 0
   asked = 0
   incarnationHeard = 0
-  readonly records = new Map<RegionId, RegionRecord>()
-  arrivedPlane: Plane | null = null
   arrivedIncarnation: IncarnationReply | null = null
+  /** Steps that the ledger took. */
+  steps = 0
+  readonly #records = new Map<RegionId, RegionRecord>()
+  #arrivedPlane: Plane | null = null
 
   constructor(region: RegionId) {
     this.region = region
@@ -31,18 +33,31 @@ export class DaemonMemory {
   }
 
   putRecord(record: RegionRecord): void {
-    const waiting = this.records.get(record.from)
+    const waiting = this.#records.get(record.from)
     if (waiting === undefined || isNewer(record.mark, waiting.mark)) {
-      this.records.set(record.from, record)
+      this.#records.set(record.from, record)
     }
+  }
+
+  takeRecord(): RegionRecord | null {
+    const [record] = this.#records.values()
+    if (record === undefined) return null
+    this.#records.delete(record.from)
+    return record
   }
 
   /** A later answer, or a later plane: a region may wait for either. */
   putPlane(plane: Plane): void {
-    const known = this.arrivedPlane
+    const known = this.#arrivedPlane
     if (known !== null && plane.revision < known.revision) return
     const answers = Math.max(plane.answers, known?.revision === plane.revision ? known.answers : 0)
-    this.arrivedPlane = { ...plane, answers }
+    this.#arrivedPlane = { ...plane, answers }
+  }
+
+  takePlane(): Plane | null {
+    const plane = this.#arrivedPlane
+    this.#arrivedPlane = null
+    return plane
   }
 
   accepts(plane: Plane): boolean {

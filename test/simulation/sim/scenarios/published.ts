@@ -50,18 +50,22 @@ const SKEW_PUBLISHED = new Map([
   [1, 1],
 ])
 
-/** Three regions; one has 1/3 + s * 2/3 of the load, which is exactly the limit. Evenly spaced calls. */
-function skewed(skew: number, published: number): Variant {
+/**
+ * Three regions; one has 1/3 + s * 2/3 of the load, which is exactly the limit. Evenly spaced calls. Judged from the
+ * third window on: what a window's base split has spent elsewhere cannot move before the next.
+ */
+function skewed(skew: number, published: number, floorPercent: number): Variant {
   const total = 60
   const hot = 1 / 3 + (skew * 2) / 3
   const shapes = [hot, (1 - hot) / 2, (1 - hot) / 2].map((part) => steady(total * part))
   return {
-    name: `window 300/5 s, skew ${skew}`,
+    name: `window 300/5 s, skew ${skew}, floor ${floorPercent} %`,
     published: `ThrottleKit ${published}`,
     spec: {
       regions: 3,
-      limit: perWindow(300, 5_000),
+      limit: { ...perWindow(300, 5_000), floorPercent },
       durationMs: 120_000,
+      judge: { fromMs: 10_000, toMs: 120_000 },
       callers: demands(shapes, { isPaced: true }),
     },
   }
@@ -85,7 +89,8 @@ const skewSweep: Scenario = {
   id: 'S7',
   title: 'ThrottleKit skew sweep',
   variants: [
-    ...[...SKEW_PUBLISHED].map(([skew, published]) => skewed(skew, published)),
+    ...[...SKEW_PUBLISHED].map(([skew, published]) => skewed(skew, published, 0)),
+    ...[...SKEW_PUBLISHED].map(([skew, published]) => skewed(skew, published, 2)),
     ...[0, 0.5, 1].flatMap((skew) => [skewedBucket(skew, 1_000), skewedBucket(skew, 60)]),
   ],
 }

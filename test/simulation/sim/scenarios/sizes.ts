@@ -12,7 +12,7 @@ import {
   type Variant,
 } from './scenario.ts'
 
-/** Every key is short in the first region and idle enough elsewhere, so all of them are hot. */
+/** Every key is short in the first region and has room elsewhere: units of each move all the time. */
 function hotKeys(regions: number, keys: number): Variant {
   const perKey = 4
   return {
@@ -20,7 +20,7 @@ function hotKeys(regions: number, keys: number): Variant {
     spec: {
       regions,
       keys,
-      limit: bucket(perKey, perKey * 5),
+      limit: bucket(perKey, perKey * regions * 5),
       durationMs: 20_000,
       callers: (world) => {
         const key = (prng: { below: (keys: number) => number }): number => prng.below(keys)
@@ -53,17 +53,17 @@ const scale: Scenario = {
   variants: [
     hotKeys(2, 100),
     hotKeys(5, 100),
-    hotKeys(5, 1_000),
+    { ...hotKeys(5, 1_000), isLong: true },
     hotKeys(10, 100),
     hotKeys(20, 50),
     hotKeys(50, 20),
     zipfKeys(5, 1_000),
     zipfKeys(5, 10_000),
-    zipfKeys(5, 100_000),
+    { ...zipfKeys(5, 100_000), isLong: true },
   ],
 }
 
-function tiny(perMinute: number, regions: number): readonly Variant[] {
+function tiny(perMinute: number, regions: number, floorPercent: number): readonly Variant[] {
   const limits: readonly (readonly [string, LimitSpec])[] = [
     ['window', perWindow(perMinute, 60_000)],
     [
@@ -72,10 +72,10 @@ function tiny(perMinute: number, regions: number): readonly Variant[] {
     ],
   ]
   return limits.map(([kind, limit]) => ({
-    name: `${kind} ${perMinute} a minute over ${regions} regions`,
+    name: `${kind} ${perMinute} a minute over ${regions} regions, floor ${floorPercent} %`,
     spec: {
       regions,
-      limit,
+      limit: { ...limit, floorPercent },
       durationMs: 600_000,
       // Callers of a whole minute's limit, in one region after another.
       callers: demands(
@@ -91,7 +91,12 @@ function tiny(perMinute: number, regions: number): readonly Variant[] {
 const small: Scenario = {
   id: 'S17',
   title: 'tiny limits',
-  variants: [...tiny(1, 5), ...tiny(5, 5), ...tiny(10, 5), ...tiny(10, 20)],
+  variants: [2, 0].flatMap((floor) => [
+    ...tiny(1, 5, floor),
+    ...tiny(5, 5, floor),
+    ...tiny(10, 5, floor),
+    ...tiny(10, 20, floor),
+  ]),
 }
 
 const costs: Scenario = {
