@@ -98,7 +98,7 @@ describe('usage of all regions', () => {
     )
   })
 
-  it('never counts a region’s own report that comes back to it', () => {
+  it('never counts a region’s own report that comes back to it (B136)', () => {
     const own = recordOwn(EMPTY, { incarnation: 1, rows: [aRow({ admitted: 20 })] }, RULES)
     const echoed = { region: 'us-east-1', incarnation: 1, rows: [aRow({ admitted: 20 })] }
     expect(merge(own, [echoed])).toBe(own)
@@ -108,7 +108,7 @@ describe('usage of all regions', () => {
     })
   })
 
-  it('goes on from 500 to 600 when a region loses its counters and starts again', () => {
+  it('goes on from 500 to 600 when a region loses its counters and starts again (B142)', () => {
     const before = { region: 'eu-west-1', incarnation: 1, rows: [aRow({ admitted: 500 })] }
     const after = { region: 'eu-west-1', incarnation: 2, rows: [aRow({ admitted: 100 })] }
     expect(admitted(merge(EMPTY, [before, after, before]))).toBe(600)
@@ -169,7 +169,7 @@ describe('a published record', () => {
     expect(usageOf(table, of(NOW_WINDOW)).own.admitted).toBe(10)
   })
 
-  it('alone repairs a partition of half a minute, window by window', () => {
+  it('alone repairs a partition of half a minute, window by window (B139)', () => {
     let [sender, receiver] = [createUsageTable('b'), EMPTY]
     let rows: readonly UsageRow[] = []
     for (let second = 0; second < 30; second++) {
@@ -189,7 +189,7 @@ describe('a published record', () => {
     expect(seen).toEqual(Array.from({ length: 30 }, (_, index) => index + 1))
   })
 
-  it('ends every region at the true totals after any loss, repetition and reordering', () => {
+  it('ends every region at the true totals after any loss, repetition and reordering (B140)', () => {
     const steps = fc.array(
       fc.record({ add: fc.nat({ max: 9 }), isLost: fc.boolean(), copies: fc.nat({ max: 2 }) }),
       { minLength: 1, maxLength: 60 },

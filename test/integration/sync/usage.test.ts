@@ -37,7 +37,7 @@ async function untilExact(timeout = 5_000): Promise<void> {
 }
 
 describe('published usage', () => {
-  it('is exact, with records going out in the middle of traffic, and never ahead of the truth', async () => {
+  it('is exact, with records going out in the middle of traffic, and never ahead of the truth (B137)', async () => {
     const stopUs = plane.us.enforcer.offer(300)
     const stopEu = plane.eu.enforcer.offer(200)
     await vi.waitFor(
@@ -51,7 +51,7 @@ describe('published usage', () => {
     await untilExact()
   })
 
-  it('is the same when records come twice, late and out of order, one’s own among them', async () => {
+  it('is the same when records come twice, late and out of order, one’s own among them (B136, B140)', async () => {
     const echo = await startEcho(plane.nats.url, stateSubject('us-east-1'))
     const heardBefore = listener.records.length
     const stopUs = plane.us.enforcer.offer(300)
@@ -67,7 +67,7 @@ describe('published usage', () => {
     expect(overshoot(together, LIMIT)).toBe(0)
   })
 
-  it('is exact again after NATS was away under load, and so are the daemon’s figures after a restart', async () => {
+  it('is exact again after NATS was away under load, and so are the daemon’s figures after a restart (B139, B142)', async () => {
     const stopUs = plane.us.enforcer.offer(300)
     const stopEu = plane.eu.enforcer.offer(200)
     await plane.nats.halt()

@@ -61,7 +61,7 @@ describe('demand', () => {
     expect(offer(known, { rate: 800, share: 400, ...short }).hungry).toBe(true)
   })
 
-  it('counts what was denied: a region offered 900 with room for 100 demands 900', () => {
+  it('counts what was denied: a region offered 900 with room for 100 demands 900 (B149)', () => {
     const estimate = offer(START, { rate: 900, share: 100, forMs: 2_000 })
     expect(estimate.perSecond).toBeCloseTo(900, -1)
     expect(estimate.hungry).toBe(true)

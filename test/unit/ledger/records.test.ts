@@ -67,7 +67,7 @@ describe('a record', () => {
     expect(bench.effective('a') + bench.effective('b')).toBeLessThanOrEqual(1_000_000)
   })
 
-  it('alone repairs what was lost before it, and late ones before it change nothing', () => {
+  it('alone repairs what was lost before it, and late ones before it change nothing (B155)', () => {
     const bench = new Bench()
     bench.lendToB()
     const held: RegionRecord[] = []
