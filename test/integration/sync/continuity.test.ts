@@ -88,11 +88,12 @@ describe('a Redis that hangs', () => {
       timeout: 8_000,
       interval: 20,
     })
+    const toldAfter = () =>
+      listener.records.filter((record) => record.from === 'eu-west-1').slice(toldInDoubt)
+    await vi.waitFor(() => expect(toldAfter().length).toBeGreaterThan(0), { timeout: 8_000 })
     await untilBorrowing(plane.eu.daemon(), 10_000)
     await stop()
-    const told = listener.records.filter((record) => record.from === 'eu-west-1')
-    expect(told.length).toBeGreaterThan(toldInDoubt)
-    for (const { mark } of told.slice(toldInDoubt)) {
+    for (const { mark } of toldAfter()) {
       expect(mark.incarnation).toBe(incarnation)
       expect(mark.fence).toBeGreaterThan(fence)
     }
