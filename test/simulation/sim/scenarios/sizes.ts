@@ -47,19 +47,22 @@ function zipfKeys(regions: number, keys: number): Variant {
   }
 }
 
+function asLong(variant: Variant): Variant {
+  return { ...variant, isLong: true }
+}
+
 const scale: Scenario = {
   id: 'S14',
   title: 'many regions, many keys',
   variants: [
     hotKeys(2, 100),
     hotKeys(5, 100),
-    { ...hotKeys(5, 1_000), isLong: true },
-    hotKeys(10, 100),
-    hotKeys(20, 50),
-    hotKeys(50, 20),
+    hotKeys(10, 20),
+    hotKeys(20, 5),
+    ...[hotKeys(5, 1_000), hotKeys(10, 100), hotKeys(20, 50), hotKeys(50, 20)].map(asLong),
     zipfKeys(5, 1_000),
     zipfKeys(5, 10_000),
-    { ...zipfKeys(5, 100_000), isLong: true },
+    asLong(zipfKeys(5, 100_000)),
   ],
 }
 
