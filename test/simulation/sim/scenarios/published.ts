@@ -105,6 +105,7 @@ const FLEET_PUBLISHED = new Map([
 function fleet(regions: number, published: number): Variant {
   return {
     name: `${regions} regions`,
+    isLong: regions > 32,
     published: `ThrottleKit ${published}`,
     spec: {
       regions,

@@ -85,7 +85,7 @@ function sun(regions: number, periodMs: number, perSecond: number): Variant {
   })
   return {
     name: `${regions} regions, ${periodMs / 1_000} s`,
-    isLong: periodMs > 4_000_000,
+    isLong: periodMs > 1_000_000,
     spec: {
       regions,
       limit: bucket(perSecond, perSecond / 5),

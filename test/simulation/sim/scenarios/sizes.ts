@@ -79,7 +79,7 @@ function tiny(perMinute: number, regions: number, floorPercent: number): readonl
     spec: {
       regions,
       limit: { ...limit, floorPercent },
-      durationMs: 600_000,
+      durationMs: 360_000,
       // Callers of a whole minute's limit, in one region after another.
       callers: demands(
         repeated(regions, 0).map((_, region) => (atMs: number) => {
