@@ -4,8 +4,7 @@ import { drawRun } from './cli/drawing.ts'
 import { HELP, type Options, parseOptions, UsageError } from './cli/options.ts'
 import { createProgress } from './cli/progress.ts'
 import { headOf, jsonOf, lineOf } from './cli/report.ts'
-import type { Meter } from './meters/meter.ts'
-import { isSound, type Outcome, runVariant } from './run.ts'
+import { isSound, merged, type Outcome, runVariant } from './run.ts'
 import { SCENARIOS } from './scenarios/all.ts'
 import type { Scenario, Variant } from './scenarios/scenario.ts'
 import { soak } from './soak/soak.ts'
@@ -36,27 +35,27 @@ function runAll(options: Options): boolean {
   const chosen = choose(options)
   const runs = chosen.flatMap(({ variants }) => variants).length
   const progress = createProgress(runs * options.strategies.length * options.seeds)
-  let last: { readonly title: string; readonly meter: Meter } | null = null
+  const drawings: (() => string)[] = []
   let isAllSound = true
   for (const { scenario, variants } of chosen) {
     progress.clear()
     if (!options.isJson) console.log(headOf(scenario.id, scenario.title, options.isCompare))
-    for (const { variant, strategy, seed } of plan(variants, options)) {
-      progress.begin(`${scenario.id} ${variant.name}`)
-      const { outcome, meter } = runVariant(scenario, variant, {
-        seed,
-        strategy,
-        durationMs: options.durationMs ?? variant.spec.durationMs,
+    for (const { variant, strategy } of plan(variants, options)) {
+      const outcomes = seedsOf(options).map((seed) => {
+        progress.begin(`${scenario.id} ${variant.name}`)
+        const durationMs = options.durationMs ?? variant.spec.durationMs
+        const { outcome, meter } = runVariant(scenario, variant, { seed, strategy, durationMs })
+        progress.end()
+        const title = `${scenario.id} ${variant.name}, ${strategy}, seed ${seed}`
+        drawings[0] = () => drawRun(title, meter)
+        return outcome
       })
-      progress.end()
-      say(outcome, options)
-      isAllSound &&= isSound(outcome) || !STRICT.includes(strategy)
-      last = { title: `${scenario.id} ${variant.name}, ${strategy}, seed ${seed}`, meter }
+      say(outcomes, options)
+      isAllSound &&= outcomes.every(isSound) || !STRICT.includes(strategy)
     }
   }
-  if (options.plot !== null && last !== null) {
-    writeFileSync(options.plot, drawRun(last.title, last.meter))
-  }
+  const [draw] = drawings
+  if (options.plot !== null && draw !== undefined) writeFileSync(options.plot, draw())
   return isAllSound
 }
 
@@ -76,18 +75,24 @@ function choose(options: Options) {
     .filter(({ variants }) => variants.length > 0)
 }
 
-function plan(variants: readonly Variant[], { strategies, seed, seeds }: Options) {
-  return variants.flatMap((variant) =>
-    strategies.flatMap((strategy) =>
-      Array.from({ length: seeds }, (_, index) => ({ variant, strategy, seed: seed + index })),
-    ),
-  )
+function plan(variants: readonly Variant[], { strategies }: Options) {
+  return variants.flatMap((variant) => strategies.map((strategy) => ({ variant, strategy })))
 }
 
-function say(outcome: Outcome, { isJson, isCompare }: Options): void {
-  console.log(isJson ? jsonOf(outcome, isCompare) : lineOf(outcome, isCompare))
-  for (const { atMs, what } of outcome.violations.slice(0, 3)) {
-    console.error(`    violation at ${atMs.toFixed(3)} ms: ${what} (seed ${outcome.seed})`)
+function seedsOf({ seed, seeds }: Options): readonly number[] {
+  return Array.from({ length: seeds }, (_, index) => seed + index)
+}
+
+/** Each seed a JSON line, or all of them one line of the table. */
+function say(outcomes: readonly Outcome[], { isJson, isCompare }: Options): void {
+  const [first, ...others] = outcomes
+  if (first === undefined) return
+  if (isJson) for (const outcome of outcomes) console.log(jsonOf(outcome, isCompare))
+  else console.log(lineOf(merged([first, ...others]), isCompare))
+  for (const { seed, violations } of outcomes) {
+    for (const { atMs, what } of violations.slice(0, 3)) {
+      console.error(`    violation at ${atMs.toFixed(3)} ms: ${what} (seed ${seed})`)
+    }
   }
 }
 

@@ -64,6 +64,37 @@ export function runVariant(
   return { outcome, meter }
 }
 
+/**
+ * Several seeds of one variant as one outcome: means, but for what must never happen (the worst) and for convergence
+ * (the 95th percentile; null when any seed did not converge).
+ */
+export function merged(outcomes: readonly [Outcome, ...Outcome[]]): Outcome {
+  const [first] = outcomes
+  const mean = (figure: (outcome: Outcome) => number): number =>
+    outcomes.reduce((sum, outcome) => sum + figure(outcome), 0) / outcomes.length
+  return {
+    ...first,
+    excess: Math.max(...outcomes.map((outcome) => outcome.excess)),
+    utilisation: mean((outcome) => outcome.utilisation),
+    utilisationPartitionAware: mean((outcome) => outcome.utilisationPartitionAware),
+    convergenceMs: percentile95(outcomes.map((outcome) => outcome.convergenceMs)),
+    jain: mean((outcome) => outcome.jain),
+    falseDenials: mean((outcome) => outcome.falseDenials),
+    bytesPerSecondPerRegion: mean((outcome) => outcome.bytesPerSecondPerRegion),
+    messagesPerSecondPerRegion: mean((outcome) => outcome.messagesPerSecondPerRegion),
+    churn: mean((outcome) => outcome.churn),
+    held: mean((outcome) => outcome.held),
+    heldMost: Math.max(...outcomes.map((outcome) => outcome.heldMost)),
+    violations: outcomes.flatMap((outcome) => outcome.violations),
+  }
+}
+
+function percentile95(times: readonly (number | null)[]): number | null {
+  const sorted = times.map((time) => time ?? Number.POSITIVE_INFINITY).sort((a, b) => a - b)
+  const time = sorted[Math.ceil(0.95 * sorted.length) - 1] ?? Number.POSITIVE_INFINITY
+  return Number.isFinite(time) ? time : null
+}
+
 /** False when something was promised and not kept. */
 export function isSound(outcome: Outcome): boolean {
   return outcome.excess === 0 && outcome.violations.length === 0

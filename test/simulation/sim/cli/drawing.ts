@@ -53,7 +53,7 @@ export function drawRun(title: string, meter: Meter): string {
 function legend(): string {
   return (['share', 'offered', 'admitted'] as const)
     .map((name, index) => {
-      const x = LEFT + index * 130
+      const x = LEFT + index * 160
       const line = `<path class="${name}" d="M${x},36h22" />`
       return `${line}<text x="${x + 28}" y="40">${name} (tokens/s)</text>`
     })

@@ -12,9 +12,9 @@ export const HELP = `Simulates a plane of several regions in virtual time.
   --compare            every strategy, not only loans
   --strategy NAME[,…]  these strategies: ${Object.keys(STRATEGIES).join(', ')}
   --seed N             first seed (default 1)
-  --seeds N            this many seeds, one after the other (default 1)
+  --seeds N            this many seeds: the table shows means and the 95th percentile of convergence (default 1)
   --seconds N          simulated seconds in place of each scenario's own
-  --json               one JSON line a variant
+  --json               one JSON line for each variant and seed
   --plot OUT.svg       draws share, demand and admitted over time of the last run
   --soak [STEPS]       random hostile worlds until STEPS steps of the protocol (default 10000000)
   --help
