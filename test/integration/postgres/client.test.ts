@@ -74,10 +74,16 @@ describe('the pool', () => {
     const released = new Promise<void>((resolve) => {
       release = resolve
     })
+    let tellLocked: () => void = () => {}
+    const locked = new Promise<void>((resolve) => {
+      tellLocked = resolve
+    })
     const holder = db.transaction().execute(async (trx) => {
       await sql`lock table locked`.execute(trx)
+      tellLocked()
       await released
     })
+    await locked
     const err = await failureOf(sql`select * from locked`.execute(db))
     expect(isQuotaError(err, 'QUOTA_DATABASE_UNAVAILABLE')).toBe(true)
     release()
