@@ -1,0 +1,174 @@
+import { Agent } from 'undici'
+import { type Answer, limitHeaders, parseAnswer, refusalOf } from './answers.ts'
+import { QuotaClientError } from './quota-error.ts'
+import { type Check, encodeCheck } from './requests.ts'
+
+export interface QuotaClientOptions {
+  /** Enforcers of this region, such as `http://127.0.0.1:8080`; calls are spread over them. */
+  readonly urls: readonly string[]
+  /** Longest wait for an answer, ms; 100 unless told. An enforcer answers in about one. */
+  readonly timeoutMs?: number
+  /**
+   * What a check answers while no enforcer does: `allow` (unless told), `deny`, or `throw`. Marked in the answer by
+   * `degraded` and `decidedBy: 'client'`.
+   */
+  readonly onUnavailable?: 'allow' | 'deny' | 'throw'
+  /** Connections kept open to each enforcer; 32 unless told. */
+  readonly connections?: number
+}
+
+/** A retry after a failure that left the request unsent goes to the next enforcer; each is asked once. */
+const NEVER_SENT = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'UND_ERR_CONNECT_TIMEOUT',
+])
+
+/** Largest answer that is read; a check of all descriptors and limits stays far below it. */
+const ANSWER_BYTES_MAX = 4_194_304
+
+const KEEP_ALIVE_MS = 30_000
+
+interface Reply {
+  readonly status: number
+  readonly headers: Readonly<Record<string, unknown>>
+  readonly body: unknown
+}
+
+interface SendOptions {
+  readonly body: string
+  readonly signal: AbortSignal
+}
+
+type Outcome =
+  | { readonly kind: 'reply'; readonly reply: Reply }
+  | { readonly kind: 'failed'; readonly failure: unknown; readonly isUncounted: boolean }
+
+/**
+ * Asks the region's enforcers.
+ *
+ * Connections are kept open. Each call has a deadline, ends at once when its signal is aborted, and is never sent
+ * twice once it may have arrived: a check that was counted twice would deny somebody.
+ */
+export class QuotaClient {
+  readonly #urls: readonly URL[]
+  readonly #timeoutMs: number
+  readonly #onUnavailable: 'allow' | 'deny' | 'throw'
+  readonly #agent: Agent
+  #next = 0
+
+  constructor(options: QuotaClientOptions) {
+    if (options.urls.length === 0) throw new RangeError('urls must name at least one enforcer')
+    this.#urls = options.urls.map((url) => new URL(url))
+    this.#timeoutMs = options.timeoutMs ?? 100
+    this.#onUnavailable = options.onUnavailable ?? 'allow'
+    this.#agent = new Agent({
+      connections: options.connections ?? 32,
+      pipelining: 1,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      maxResponseSize: ANSWER_BYTES_MAX,
+    })
+  }
+
+  /**
+   * Whether the check may pass; a denial resolves with `allowed: false`.
+   *
+   * Rejects with QUOTA_CLIENT_INVALID when the enforcer refuses the input, with the signal's reason when it is
+   * aborted, and under `onUnavailable: 'throw'` with QUOTA_CLIENT_UNAVAILABLE.
+   */
+  async check(check: Check): Promise<Answer> {
+    const { signal, ...body } = check
+    try {
+      const reply = await this.#post('/v1/check', encodeCheck(body), signal)
+      return {
+        ...parseAnswer(reply.body),
+        decidedBy: 'enforcer',
+        headers: limitHeaders(reply.headers),
+      }
+    } catch (err) {
+      const isDecidable = err instanceof QuotaClientError && err.code === 'QUOTA_CLIENT_UNAVAILABLE'
+      if (!isDecidable || this.#onUnavailable === 'throw') throw err
+      return {
+        allowed: this.#onUnavailable === 'allow',
+        region: '',
+        revision: 0,
+        degraded: true,
+        decisions: [],
+        decidedBy: 'client',
+        headers: {},
+      }
+    }
+  }
+
+  /** Closes the connections once the calls in flight have ended. */
+  async close(): Promise<void> {
+    await this.#agent.close()
+  }
+
+  async #post(path: string, body: string, signal: AbortSignal | undefined): Promise<Reply> {
+    const deadline = AbortSignal.timeout(this.#timeoutMs)
+    const until = signal === undefined ? deadline : AbortSignal.any([deadline, signal])
+    const first = this.#next++
+    let failure: unknown
+    for (const step of this.#urls.keys()) {
+      const url = this.#urls[(first + step) % this.#urls.length]
+      if (url === undefined) break
+      const outcome = await this.#ask(url, path, { body, signal: until })
+      if (outcome.kind === 'reply') return outcome.reply
+      failure = outcome.failure
+      if (!outcome.isUncounted) break
+    }
+    if (signal?.aborted === true) throw signal.reason
+    const cause = deadline.aborted ? `within ${this.#timeoutMs} ms` : `(${describe(failure)})`
+    throw new QuotaClientError('QUOTA_CLIENT_UNAVAILABLE', `no enforcer answered ${cause}`, {
+      cause: failure,
+    })
+  }
+
+  /** Asks one enforcer. Throws only when it refuses the input. */
+  async #ask(url: URL, path: string, options: SendOptions): Promise<Outcome> {
+    let reply: Reply
+    try {
+      reply = await this.#send(url, path, options)
+    } catch (failure) {
+      return { kind: 'failed', failure, isUncounted: NEVER_SENT.has(codeOf(failure)) }
+    }
+    if (reply.status === 200) return { kind: 'reply', reply }
+    if (reply.status < 500) throw refusalOf(reply.status, reply.body)
+    // A 503 says that nothing was counted, so another enforcer may be asked.
+    const failure = new Error(`${url.origin} answered ${reply.status}`)
+    return { kind: 'failed', failure, isUncounted: reply.status === 503 }
+  }
+
+  async #send(url: URL, path: string, options: SendOptions): Promise<Reply> {
+    const response = await this.#agent.request({
+      origin: url.origin,
+      path: `${url.pathname.replace(/\/+$/, '')}${path}`,
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      ...options,
+    })
+    const text = await response.body.text()
+    return { status: response.statusCode, headers: response.headers, body: parseJson(text) }
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null // Not JSON, so not an enforcer's; what looks at it says so.
+  }
+}
+
+function codeOf(err: unknown): string {
+  return err instanceof Error && 'code' in err ? String(err.code) : ''
+}
+
+function describe(err: unknown): string {
+  const code = codeOf(err)
+  return code === '' && err instanceof Error ? err.message : code
+}
