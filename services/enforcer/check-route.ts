@@ -1,17 +1,19 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { QuotaError } from '../../shared/errors.ts'
-import {
-  encodeAnswer,
-  encodeDecision,
-  retryAfterSeconds,
-} from '../../shared/protocol/check-answer.ts'
-import { invalidCheck, parseCheckRequest } from '../../shared/protocol/check-request.ts'
-import { decide, type Verdict } from './decide.ts'
+import { parseCheckRequest } from '../../shared/protocol/check-request.ts'
+import type { HeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
+import type { Clock } from '../../shared/runtime/clock.ts'
+import { answerOverHttp } from './answer.ts'
+import { parseCheckQuery, rememberQueries } from './check-query.ts'
+import { decide } from './decide.ts'
 import type { DecideContext } from './slot-group.ts'
 
 export interface CheckRouteOptions {
   readonly region: string
+  readonly clock: Clock
   readonly context: DecideContext
+  /** Which rate limit header fields an answer has when the request does not choose. */
+  readonly headers: HeaderChoice
   /** False once shutting down has begun. */
   readonly isRunning: () => boolean
   readonly inFlight: InFlight
@@ -30,16 +32,16 @@ export interface InFlight {
 export const CHECKS_IN_FLIGHT_MAX = 8_192
 
 const PATH = '/v1/check'
-const JSON_TYPE = 'application/json; charset=utf-8'
 
 /**
- * Adds `POST /v1/check`. A denial is 200 with `allowed: false`, or with `?deny=429` the status 429 with the same
- * body and `Retry-After`, for gateways that go by the status.
+ * Adds `POST /v1/check`. A denial is 200 with `allowed: false`, or with `?deny=429` a problem document under that
+ * status with `Retry-After`, for gateways that go by the status; `?headers=` chooses the rate limit header fields.
  */
 export function useChecks(app: FastifyInstance, options: CheckRouteOptions): void {
-  const { context, inFlight, isRunning } = options
+  const { context, inFlight, isRunning, clock } = options
   const { metrics } = context
-  const regionJson = JSON.stringify(options.region)
+  const answering = { regionJson: JSON.stringify(options.region), clock }
+  const formOf = rememberQueries((query) => parseCheckQuery(query, options.headers))
 
   app.addHook('onError', (req, _reply, err, done) => {
     if (req.routeOptions.url === PATH) {
@@ -50,7 +52,7 @@ export function useChecks(app: FastifyInstance, options: CheckRouteOptions): voi
     done()
   })
   app.post(PATH, async (req, reply) => {
-    const denialStatus = parseDenialStatus(req)
+    const form = formOf(req.url)
     const request = parseCheckRequest(req.body)
     if (inFlight.count >= inFlight.max) {
       throw new QuotaError('QUOTA_OVERLOADED', 'too many checks are waiting for an answer')
@@ -59,52 +61,12 @@ export function useChecks(app: FastifyInstance, options: CheckRouteOptions): voi
     inFlight.count++
     try {
       const verdict = await decide(context, request)
-      if (!verdict.allowed) prepareDenial(reply, verdict, denialStatus)
       // Lets callers with a lasting connection move elsewhere before this one ends.
       if (!isRunning()) void reply.header('connection', 'close')
-      void reply.header('content-type', JSON_TYPE)
-      return answer(verdict, regionJson)
+      return answerOverHttp(reply, verdict, form, answering)
     } finally {
       inFlight.count--
       metrics.duration.observe((performance.now() - startedMs) / 1_000)
     }
   })
-}
-
-function answer(verdict: Verdict, regionJson: string): string {
-  let decisions = ''
-  for (const { limit, decision, position } of verdict.decided) {
-    if (decisions !== '') decisions += ','
-    decisions += encodeDecision(limit.template, decision, position)
-  }
-  const { allowed, revision, degraded, unmatched } = verdict
-  return encodeAnswer({ allowed, regionJson, revision, degraded, decisions, unmatched })
-}
-
-function prepareDenial(reply: FastifyReply, verdict: Verdict, status: 200 | 429): void {
-  if (status === 200) return
-  void reply.code(429)
-  const seconds = retryAfterSeconds(verdict.decided.map(({ decision }) => decision))
-  if (seconds !== null) void reply.header('retry-after', seconds)
-}
-
-/** `?deny=429`, or nothing. Anything else is refused: a misspelt parameter would let denied requests pass. */
-function parseDenialStatus(req: FastifyRequest): 200 | 429 {
-  const query: unknown = req.query
-  if (typeof query !== 'object' || query === null) return 200
-  let status: 200 | 429 = 200
-  for (const [name, value] of Object.entries(query)) {
-    if (name !== 'deny') {
-      throw invalidCheck([
-        { field: `query.${name}`, message: 'is not a known parameter', fix: 'known here: deny' },
-      ])
-    }
-    if (value !== '429') {
-      throw invalidCheck([
-        { field: 'query.deny', message: 'must be 429', fix: 'send ?deny=429 or leave it out' },
-      ])
-    }
-    status = 429
-  }
-  return status
 }

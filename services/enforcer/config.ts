@@ -1,5 +1,10 @@
 import { z } from 'zod'
+import { HEADER_FAMILIES, parseHeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
 import { durationMs, logLevel, port } from '../../shared/runtime/env.ts'
+
+const headerFamilies = z.string().refine((text) => parseHeaderChoice(text) !== null, {
+  error: `must name one or more of ${HEADER_FAMILIES.join(', ')}, separated by commas`,
+})
 
 /** The enforcer's settings, by environment variable. */
 export const enforcerEnv = z.object({
@@ -13,6 +18,8 @@ export const enforcerEnv = z.object({
    * because the guard stops the waiting after three of them.
    */
   REDIS_DEADLINE_MS: durationMs.default(250),
+  /** Families of rate limit header fields that an answer has when its request does not choose. */
+  RATE_LIMIT_HEADERS: headerFamilies.default('draft'),
   LOG_LEVEL: logLevel.default('info'),
   /** One bound for everything that shutting down does, the drain delay included. */
   SHUTDOWN_DEADLINE_MS: durationMs.default(10_000),

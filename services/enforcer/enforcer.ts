@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { CheckStore, PolicyReader } from '../../shared/core/ports.ts'
+import type { HeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
 import { every, type Loop } from '../../shared/runtime/every.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
@@ -28,6 +29,8 @@ export interface EnforcerOptions {
   readonly log: Logger
   readonly registry: Registry
   readonly isRunning: () => boolean
+  /** The rate limit header fields of answers whose request does not choose. */
+  readonly headers: HeaderChoice
 }
 
 /** An enforcer that does not listen yet. */
@@ -40,7 +43,7 @@ export interface Enforcer {
 
 /** Joins the parts of an enforcer over a store and a reader of policies. */
 export function createEnforcer(options: EnforcerOptions): Enforcer {
-  const { region, store, reader, clock, log, registry, isRunning } = options
+  const { region, store, reader, clock, log, registry, isRunning, headers } = options
   const loops: Loop[] = []
   const metrics = createEnforcerMetrics(registry)
   const policies = new PolicyCache({ reader, clock, log })
@@ -64,7 +67,7 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
   })
   const context = { store, policies, routes, guard, metrics }
   return {
-    app: createEnforcerApp({ region, context, inFlight, isRunning, log, registry }),
+    app: createEnforcerApp({ region, clock, context, headers, inFlight, isRunning, log, registry }),
     policies,
     followPolicies(onBug) {
       const loop = every(

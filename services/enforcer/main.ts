@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
+import { DRAFT_HEADERS, parseHeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
 import { createCheckStore } from '../../shared/redis/check-store.ts'
 import { createRedis } from '../../shared/redis/client.ts'
 import { createPolicyReader } from '../../shared/redis/policy-reader.ts'
@@ -30,6 +31,7 @@ await runService(life, log, async () => {
     log,
     registry: createRegistry({ region: config.REGION }, true),
     isRunning: () => life.isRunning(),
+    headers: parseHeaderChoice(config.RATE_LIMIT_HEADERS) ?? DRAFT_HEADERS,
   })
   await life.acquire(
     'policies',

@@ -5,12 +5,14 @@ import type { RegionLimit, RegionPolicy, StoreFailureBehaviour } from '../../sha
 import { matchPolicy, type PolicyIndex } from '../../shared/core/policy-index.ts'
 import type { CheckTarget } from '../../shared/core/ports.ts'
 import { type DecisionTemplate, decisionTemplate } from '../../shared/protocol/check-answer.ts'
+import { type LimitWords, limitWords } from '../../shared/protocol/limit-words.ts'
 import type { PolicyCells } from './metrics.ts'
 
 /** A limit with what answering for it takes, worked out once per change of its policy. */
 export interface EnforcedLimit {
   readonly limit: RegionLimit
   readonly template: DecisionTemplate
+  readonly words: LimitWords
   readonly onStoreFailure: StoreFailureBehaviour
   readonly cells: PolicyCells
 }
@@ -100,6 +102,7 @@ export class RouteTable {
     const limits = policy.limits.map((limit) => ({
       limit,
       template: decisionTemplate(policy, limit),
+      words: limitWords(policy, limit),
       onStoreFailure: policy.onStoreFailure,
       cells,
     }))

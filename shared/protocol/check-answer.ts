@@ -1,3 +1,4 @@
+import { bindingOf, waitSeconds } from '../core/binding.ts'
 import type { Decision } from '../core/decision.ts'
 import type { RegionLimit, RegionPolicy } from '../core/policy.ts'
 
@@ -78,16 +79,8 @@ export function encodeAnswer(answer: {
   return `{"allowed":${allowed},"region":${regionJson},"revision":${revision},"degraded":${degraded},"decisions":[${decisions}]${unmatched}}`
 }
 
-/**
- * Whole seconds after which a denied check can pass, for `Retry-After`: at least 1 and never before a limit's
- * own figure. Null when the cost is more than a limit ever admits at once. A limit that admits nothing under the
- * region's present share counts as a second, since its daemon is about to borrow for it.
- */
+/** Whole seconds after which a check that met these decisions can pass; null where waiting never helps. */
 export function retryAfterSeconds(decisions: readonly Decision[]): number | null {
-  let longestMs = 0
-  for (const { allowed, reason, retryAfterMs } of decisions) {
-    if (reason === 'cost_exceeds_capacity') return null
-    if (!allowed) longestMs = Math.max(longestMs, retryAfterMs ?? 0)
-  }
-  return Math.max(1, Math.ceil(longestMs / 1_000))
+  const binding = bindingOf(decisions.map((decision) => ({ decision })))
+  return binding === null ? null : waitSeconds(binding.decision)
 }

@@ -4,7 +4,6 @@ import {
   decisionTemplate,
   encodeAnswer,
   encodeDecision,
-  retryAfterSeconds,
 } from '../../shared/protocol/check-answer.ts'
 import { aRegionPolicy } from '../support/region-policy.ts'
 
@@ -88,22 +87,5 @@ describe('the answer of a check', () => {
       unmatched: true,
     })
     expect(encodeAnswer({ ...base, unmatched: false })).not.toContain('unmatched')
-  })
-})
-
-describe('retryAfterSeconds', () => {
-  it.each([
-    ['at least a second', [denied(1)], 1],
-    ['never too early', [denied(1_001)], 2],
-    ['exact on a whole second', [denied(2_000)], 2],
-    ['the longest of all denials', [denied(500), allowed, denied(7_500)], 8],
-    [
-      'none when waiting never helps',
-      [denied(500), { ...denied(null), reason: 'cost_exceeds_capacity' as const }],
-      null,
-    ],
-    ['a second while the region has no share yet', [denied(null)], 1],
-  ])('is %s', (_guarantee, decisions, expected) => {
-    expect(retryAfterSeconds(decisions)).toBe(expected)
   })
 })

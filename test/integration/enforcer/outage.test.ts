@@ -27,7 +27,7 @@ const ask = (domain: string, query = ''): Promise<Reply> =>
 async function expectDegraded(): Promise<void> {
   const [allowed, denied] = await Promise.all([ask('allowing'), ask('denying', '?deny=429')])
   expect(allowed).toMatchObject({ status: 200, answer: { allowed: true, degraded: true } })
-  expect(denied).toMatchObject({ status: 429, retryAfter: '1' })
+  expect(denied).toMatchObject({ status: 503, retryAfter: '1' })
   expect(denied.answer).toMatchObject({ allowed: false, degraded: true })
   for (const { answer } of [allowed, denied]) {
     expect(answer.decisions[0]).toMatchObject({

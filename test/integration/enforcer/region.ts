@@ -6,6 +6,7 @@ import type { RegionLimitSpec, RegionPolicySpec } from '../../../shared/core/pol
 import type { RegionStore } from '../../../shared/core/ports.ts'
 import { POOL_UNITS } from '../../../shared/core/units.ts'
 import type { CheckAnswer } from '../../../shared/protocol/check-answer.ts'
+import { DRAFT_HEADERS } from '../../../shared/protocol/rate-limit-headers.ts'
 import { createCheckStore } from '../../../shared/redis/check-store.ts'
 import { createRedis } from '../../../shared/redis/client.ts'
 import { createPolicyReader } from '../../../shared/redis/policy-reader.ts'
@@ -169,6 +170,7 @@ async function startEnforcer(url: string, options: EnforcerOptions): Promise<Tes
     log,
     registry: createRegistry({ region: 'us-east-1' }, false),
     isRunning: () => true,
+    headers: DRAFT_HEADERS,
   })
   const loop = enforcer.followPolicies((err) => lines.push({ level: 60, msg: err.message }))
   await vi.waitFor(

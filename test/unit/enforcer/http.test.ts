@@ -7,6 +7,7 @@ import { StoreGuard } from '../../../services/enforcer/store-guard.ts'
 import { buildPolicyIndex, type PolicyIndex } from '../../../shared/core/policy-index.ts'
 import type { CheckAnswer, LimitDecision } from '../../../shared/core/ports.ts'
 import { QuotaError } from '../../../shared/errors.ts'
+import { DRAFT_HEADERS } from '../../../shared/protocol/rate-limit-headers.ts'
 import { systemClock } from '../../../shared/runtime/clock.ts'
 import { createLogger } from '../../../shared/runtime/logger.ts'
 import { createRegistry, type Registry } from '../../../shared/runtime/metrics.ts'
@@ -48,6 +49,8 @@ beforeEach(() => {
   })
   app = createEnforcerApp({
     region: 'us-east-1',
+    clock: systemClock,
+    headers: DRAFT_HEADERS,
     log: createLogger({ service: 'test', level: 'silent' }),
     registry,
     isRunning: () => isRunning,
@@ -102,7 +105,14 @@ describe('POST /v1/check', () => {
     const strict = await post(valid, { url: '/v1/check?deny=429' })
     expect(strict.statusCode).toBe(429)
     expect(strict.headers['retry-after']).toBe('2')
-    expect(strict.json()).toEqual(plain.json())
+    expect(strict.headers['content-type']).toContain('application/problem+json')
+    expect(strict.json()).toMatchObject({
+      ...plain.json(),
+      type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
+      status: 429,
+      detail: 'tenants quota of 10 requests/second exceeded. Retry in 2 seconds.',
+      'violated-policies': ['tenants'],
+    })
     expect(strict.json()).toMatchObject({ allowed: false, decisions: [{ reason: 'limit' }] })
   })
 
@@ -112,6 +122,57 @@ describe('POST /v1/check', () => {
     const reply = await post(valid, { url: '/v1/check?deny=429' })
     expect(reply.statusCode).toBe(429)
     expect(reply.headers['retry-after']).toBeUndefined()
+  })
+
+  it('calls a denial for want of the store 503 and never 429 (B094)', async () => {
+    index = buildPolicyIndex(
+      { version: 1, incarnation: 1, policies: [aRegionPolicy({ onStoreFailure: 'deny' })] },
+      null,
+    )
+    answer = async () => {
+      throw new QuotaError('QUOTA_STORE_UNAVAILABLE', 'away')
+    }
+    const reply = await post(valid, { url: '/v1/check?deny=429' })
+    expect(reply.statusCode).toBe(503)
+    expect(reply.headers['retry-after']).toBe('1')
+    expect(reply.headers['ratelimit']).toBeUndefined()
+    expect(reply.json()).toMatchObject({
+      type: 'https://iana.org/assignments/http-problem-types#temporary-reduced-capacity',
+      degraded: true,
+    })
+  })
+
+  it('says the same wait in body, Retry-After and every header field (B068)', async () => {
+    answer = async () => ({
+      atUs: 1,
+      decisions: [{ ...refuse, remaining: 0, resetMs: 4_301, retryAfterMs: 4_301 }],
+    })
+    const reply = await post(valid, {
+      url: '/v1/check?deny=429&headers=draft,ratelimit,x-ratelimit',
+    })
+    expect(reply.headers).toMatchObject({
+      'retry-after': '5',
+      'ratelimit-policy': '"tenants";q=10;w=1',
+      ratelimit: '"tenants";r=0;t=5',
+      'ratelimit-reset': '5',
+      'x-ratelimit-reset': '5',
+    })
+    expect(reply.json().detail).toContain('Retry in 5 seconds.')
+    expect(Math.ceil(reply.json().decisions[0].retryAfterMs / 1_000)).toBe(5)
+  })
+
+  it('sends the header fields that the request chooses, and those of the setting otherwise', async () => {
+    const fields = async (query: string) =>
+      Object.keys((await post(valid, { url: `/v1/check${query}` })).headers).filter((name) =>
+        name.includes('ratelimit'),
+      )
+    expect(await fields('')).toEqual(['ratelimit-policy', 'ratelimit'])
+    expect(await fields('?headers=none')).toEqual([])
+    expect(await fields('?headers=x-ratelimit-epoch')).toEqual([
+      'x-ratelimit-limit',
+      'x-ratelimit-remaining',
+      'x-ratelimit-reset',
+    ])
   })
 
   it('takes JSON with a charset', async () => {
@@ -126,6 +187,7 @@ describe('POST /v1/check', () => {
     ['an unknown parameter', valid, { url: '/v1/check?denny=429' }, 400, 'query.denny'],
     ['another status for denials', valid, { url: '/v1/check?deny=403' }, 400, 'query.deny'],
     ['a status twice', valid, { url: '/v1/check?deny=429&deny=429' }, 400, 'query.deny'],
+    ['unknown header fields', valid, { url: '/v1/check?headers=x' }, 400, 'query.headers'],
     ['a negative cost', { ...valid, cost: -1 }, {}, 400, 'cost'],
     ['an empty value', JSON.stringify(valid).replace('acme', ''), {}, 400, 'entries[0].value'],
   ] as const)(

@@ -1,0 +1,91 @@
+/** Turns a verdict into an HTTP answer: its JSON, the rate limit header fields, and what a denial becomes. */
+import type { FastifyReply } from 'fastify'
+import { bindingOf, waitSeconds } from '../../shared/core/binding.ts'
+import { encodeAnswer, encodeDecision } from '../../shared/protocol/check-answer.ts'
+import { encodeDenial } from '../../shared/protocol/denial.ts'
+import {
+  type HeaderChoice,
+  writeRateLimitHeaders,
+} from '../../shared/protocol/rate-limit-headers.ts'
+import type { Clock } from '../../shared/runtime/clock.ts'
+import type { Verdict } from './decide.ts'
+import type { Decided } from './slot-group.ts'
+
+/** How one answer is to look, by settings and the request's parameters. */
+export interface AnswerForm {
+  /** The status of a denial. 200 and 429 stand beside the answer's JSON; see `statusOf` for outages. */
+  readonly denialStatus: 200 | 403 | 429
+  readonly headers: HeaderChoice
+}
+
+/** What is the same in all answers of an enforcer. */
+export interface AnswerContext {
+  /** The region's name as JSON. */
+  readonly regionJson: string
+  readonly clock: Clock
+}
+
+const JSON_TYPE = 'application/json; charset=utf-8'
+const PROBLEM_TYPE = 'application/problem+json; charset=utf-8'
+
+/** Sets status and header fields of `reply`, and gives the body. */
+export function answerOverHttp(
+  reply: FastifyReply,
+  verdict: Verdict,
+  form: AnswerForm,
+  context: AnswerContext,
+): string {
+  const binding = bindingOf(verdict.decided)
+  if (binding !== null) setRateLimitHeaders(reply, verdict, binding, form, context)
+  const answer = encodeVerdict(verdict, context.regionJson)
+  if (verdict.allowed || binding === null || form.denialStatus === 200) {
+    void reply.header('content-type', JSON_TYPE)
+    return answer
+  }
+  const status = statusOf(binding, form.denialStatus)
+  const seconds = waitSeconds(binding.decision)
+  if (seconds !== null) void reply.header('retry-after', seconds)
+  void reply.code(status).header('content-type', PROBLEM_TYPE)
+  return encodeDenial({ status, violated: violatedBy(verdict), binding: shown(binding), answer })
+}
+
+/** The JSON of a `CheckAnswer`. */
+export function encodeVerdict(verdict: Verdict, regionJson: string): string {
+  let decisions = ''
+  for (const { limit, decision, position } of verdict.decided) {
+    if (decisions !== '') decisions += ','
+    decisions += encodeDecision(limit.template, decision, position)
+  }
+  const { allowed, revision, degraded, unmatched } = verdict
+  return encodeAnswer({ allowed, regionJson, revision, degraded, decisions, unmatched })
+}
+
+function setRateLimitHeaders(
+  reply: FastifyReply,
+  verdict: Verdict,
+  binding: Decided,
+  form: AnswerForm,
+  context: AnswerContext,
+): void {
+  const words = verdict.decided.map(({ limit }) => limit.words)
+  const source = { words, binding: shown(binding), wallMs: context.clock.wallMs() }
+  writeRateLimitHeaders(form.headers, source, (name, value) => void reply.header(name, value))
+}
+
+/**
+ * A denial that only an outage explains is never called 429: nobody has exceeded anything. Where a gateway knows
+ * no other refusal than 403 it stays 403.
+ */
+function statusOf(binding: Decided, denialStatus: 403 | 429): number {
+  if (denialStatus === 403) return 403
+  return binding.decision.reason === 'store_unavailable' ? 503 : 429
+}
+
+function violatedBy(verdict: Verdict): readonly string[] {
+  const denying = verdict.decided.filter(({ decision }) => !decision.allowed)
+  return [...new Set(denying.map(({ limit }) => limit.words.label))]
+}
+
+function shown({ limit, decision }: Decided) {
+  return { words: limit.words, decision }
+}
