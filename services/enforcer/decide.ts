@@ -1,14 +1,13 @@
 /**
  * Decides a check.
  *
- * Each descriptor leads to the limits of one policy. Slot groups are asked in the order of the request; when one
- * denies, the tokens that earlier groups admitted are given back and later groups are only read, so a denial by
- * one limit leaves the others as they were.
+ * Each descriptor leads to the limits of one policy. The parts of a request (`parts.ts`) are asked in its order;
+ * when one denies, the tokens that earlier parts admitted are given back and later parts are only read, so a denial
+ * by one limit leaves the others as they were.
  */
-import type { PolicyIndex } from '../../shared/core/policy-index.ts'
 import { QuotaError } from '../../shared/errors.ts'
-import { type CheckRequest, invalidCheck } from '../../shared/protocol/check-request.ts'
 import { countDecision } from './metrics.ts'
+import { type Ask, splitAsk } from './parts.ts'
 import {
   type DecideContext,
   type Decided,
@@ -16,7 +15,6 @@ import {
   type GroupPart,
   type GroupResult,
   giveBackGroup,
-  type RoutedDescriptor,
   readGroup,
 } from './slot-group.ts'
 
@@ -32,7 +30,7 @@ export interface Verdict {
 }
 
 /**
- * The verdict on `request`.
+ * The verdict on `ask`.
  *
  * What no policy governs asks no store, so it alone is decided by the policies last polled: a policy that is the
  * first for a descriptor takes effect with the next poll, while any other change does with the next check.
@@ -41,76 +39,29 @@ export interface Verdict {
  * or what an operator wants in an outage, so any answer would be made up. Once they are known an outage never
  * throws. QUOTA_OVERLOADED passes through, with nothing spent.
  */
-export async function decide(context: DecideContext, request: CheckRequest): Promise<Verdict> {
+export async function decide(context: DecideContext, ask: Ask): Promise<Verdict> {
   const index = context.policies.current()
   if (index === null) {
     throw new QuotaError('QUOTA_STORE_UNAVAILABLE', 'no policies have been read from Redis yet')
   }
-  const routed = routeAll(context, index, request)
-  const parts = splitByGroup(request.domain, index, routed)
+  const parts = splitAsk(context, index, ask)
   const [only] = parts
   const results =
     only !== undefined && parts.length === 1
-      ? [await decideGroup(context, only, request.cost)]
-      : await decideGroups(context, parts, request.cost)
+      ? [await decideGroup(context, only, only.cost)]
+      : await decideGroups(context, parts)
   return conclude(context, results)
-}
-
-function routeAll(
-  context: DecideContext,
-  index: PolicyIndex,
-  request: CheckRequest,
-): readonly RoutedDescriptor[] {
-  const routed: RoutedDescriptor[] = []
-  for (const [position, descriptor] of request.descriptors.entries()) {
-    const route = context.routes.find(index, request.domain, descriptor)
-    const counter = route.targets[0]?.counter
-    if (counter === undefined) {
-      context.metrics.unmatchedDescriptors.count++
-      continue
-    }
-    const twin = routed.find((earlier) => earlier.route.targets[0]?.counter === counter)
-    if (twin !== undefined) throw repeated(position, twin.position)
-    routed.push({ position, descriptor, route })
-  }
-  return routed
-}
-
-/** Counting it once or twice would both surprise someone; the caller says which with `cost`. */
-function repeated(position: number, earlier: number): QuotaError {
-  return invalidCheck([
-    {
-      field: `descriptors[${position}]`,
-      message: `repeats descriptors[${earlier}]`,
-      fix: 'send each descriptor once, and a higher cost to spend more',
-    },
-  ])
-}
-
-function splitByGroup(
-  domain: string,
-  index: PolicyIndex,
-  routed: readonly RoutedDescriptor[],
-): readonly GroupPart[] {
-  const groups = new Map<number, RoutedDescriptor[]>()
-  for (const one of routed) {
-    const others = groups.get(one.route.group)
-    if (others === undefined) groups.set(one.route.group, [one])
-    else others.push(one)
-  }
-  return [...groups].map(([group, members]) => ({ domain, index, group, routed: members }))
 }
 
 async function decideGroups(
   context: DecideContext,
   parts: readonly GroupPart[],
-  cost: number,
 ): Promise<readonly GroupResult[]> {
-  const admitted: GroupResult[] = []
+  const admitted: { readonly result: GroupResult; readonly cost: number }[] = []
   const giveAllBack = (): Promise<GroupResult[]> =>
-    Promise.all(admitted.map((result) => giveBackGroup(context, result, cost)))
+    Promise.all(admitted.map(({ result, cost }) => giveBackGroup(context, result, cost)))
   for (const [position, part] of parts.entries()) {
-    const result = await decideGroup(context, part, cost).catch(async (err: unknown) => {
+    const result = await decideGroup(context, part, part.cost).catch(async (err: unknown) => {
       await giveAllBack()
       throw err
     })
@@ -118,13 +69,13 @@ async function decideGroups(
       const later = parts.slice(position + 1)
       const [returned, read] = await Promise.all([
         giveAllBack(),
-        Promise.all(later.map((spared) => readGroup(context, spared, cost))),
+        Promise.all(later.map((spared) => readGroup(context, spared, spared.cost))),
       ])
       return [...returned, result, ...read]
     }
-    admitted.push(result)
+    admitted.push({ result, cost: part.cost })
   }
-  return admitted
+  return admitted.map(({ result }) => result)
 }
 
 function conclude(context: DecideContext, results: readonly GroupResult[]): Verdict {

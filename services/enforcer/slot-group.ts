@@ -39,6 +39,7 @@ export interface GroupPart {
   readonly domain: string
   readonly index: PolicyIndex
   readonly group: number
+  readonly cost: number
   readonly routed: readonly RoutedDescriptor[]
 }
 

@@ -1,0 +1,75 @@
+/** Splits a request into the parts that the store decides each at once: one slot group, one cost. */
+import type { PolicyIndex } from '../../shared/core/policy-index.ts'
+import type { QuotaError } from '../../shared/errors.ts'
+import { type CheckRequest, invalidCheck } from '../../shared/protocol/check-request.ts'
+import type { DecideContext, GroupPart, RoutedDescriptor } from './slot-group.ts'
+
+/** What one descriptor asks for where the descriptors of a request differ. */
+export interface DescriptorTerms {
+  readonly cost: number
+}
+
+/** A request to decide. */
+export interface Ask extends CheckRequest {
+  /**
+   * The terms of each descriptor, in order; without them `cost` is that of all. With them a descriptor that comes
+   * twice is decided twice, as gateways that put descriptors together mean it; without them it is refused.
+   */
+  readonly terms?: readonly DescriptorTerms[]
+}
+
+/** The parts of `ask` in the order of its descriptors; empty when no policy governs any. */
+export function splitAsk(
+  context: DecideContext,
+  index: PolicyIndex,
+  ask: Ask,
+): readonly GroupPart[] {
+  const parts: Part[] = []
+  for (let position = 0; position < ask.descriptors.length; position++) {
+    const descriptor = ask.descriptors[position]
+    if (descriptor === undefined) continue
+    const route = context.routes.find(index, ask.domain, descriptor)
+    if (route.targets.length === 0) {
+      context.metrics.unmatchedDescriptors.count++
+      continue
+    }
+    const cost = ask.terms?.[position]?.cost ?? ask.cost
+    const routed: RoutedDescriptor = { position, descriptor, route }
+    const twin = findTwin(parts, routed)
+    if (twin !== null && ask.terms === undefined) throw repeated(position, twin.position)
+    const part = parts.find(
+      (one) => one.group === route.group && one.cost === cost && twinIn(one, routed) === null,
+    )
+    if (part !== undefined) part.routed.push(routed)
+    else parts.push({ domain: ask.domain, index, group: route.group, cost, routed: [routed] })
+  }
+  return parts
+}
+
+interface Part extends GroupPart {
+  readonly routed: RoutedDescriptor[]
+}
+
+function findTwin(parts: readonly Part[], routed: RoutedDescriptor): RoutedDescriptor | null {
+  for (const part of parts) {
+    const twin = twinIn(part, routed)
+    if (twin !== null) return twin
+  }
+  return null
+}
+
+function twinIn(part: Part, { route }: RoutedDescriptor): RoutedDescriptor | null {
+  const counter = route.targets[0]?.counter
+  return part.routed.find((one) => one.route.targets[0]?.counter === counter) ?? null
+}
+
+/** Counting it once or twice would both surprise someone; the caller says which with `cost`. */
+function repeated(position: number, earlier: number): QuotaError {
+  return invalidCheck([
+    {
+      field: `descriptors[${position}]`,
+      message: `repeats descriptors[${earlier}]`,
+      fix: 'send each descriptor once, and a higher cost to spend more',
+    },
+  ])
+}
