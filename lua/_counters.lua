@@ -1,15 +1,25 @@
 --[[
 What several scripts share: how a counter is read, changed and stored, and how totals are kept. Follows _prelude.lua
-in front of a script.
+and the algorithms in front of a script.
 
-A counter in work is a table C. Fields of both algorithms: limit, stored (a state was found), tracked (it has a valid
-share of its own), left (whole tokens), most (whole tokens that its share gives at once), astray (in the future),
-dirty. Buckets: fraction, last_us, terms. Windows: count, previous, start_us, unknown. Tracked: admitted, denied,
-returned, home, borrowed, exp_us, pinned.
+A counter in work is a table C. Its fields whatever the algorithm: limit, rules (of its algorithm), stored (a state was
+found), tracked (it has a valid share of its own), left (whole tokens), most (whole tokens that its share gives at
+once), astray (in the future), dirty. Tracked: admitted, denied, returned, home, borrowed, exp_us, pinned. All others
+belong to its algorithm.
+
+An algorithm is one file that returns a table of functions; `meta` is the slot group's, `now` the instant in us:
+  settle(C, meta, now, version, a, b, c)  brings the stored state a, b, c (where C.stored) to `now`: left, most, astray
+  admit_usual(L, meta, now, cost, expiry_set, a, b, c)  for an untracked counter of the present version: tokens left,
+      most, ms to the reset and the new state, or nil for everything that is not the usual case
+  take(C, cost), give_back(C, meta, now, cost, at_us)  the latter says whether anything may be credited
+  resize(C, meta, now, shrinks)  settles on a share that was just put into C; false when that is too small
+  heal(C, meta, now)  moves a counter that lies in the future to the present
+  reset_ms(C, now), wait_ms(C, now, cost)  the latter nil when never
+  state(C)  a, b, c
+  keep_ms(C, now)  until it is as if it had never been used
+  must_renew(C, now)  whether its expiry is to be set again
 ]]
 
--- Redis refuses an expiry that overflows; this is beyond any window.
-local KEEP_MS_MAX = 9e15
 -- A tracked counter stays this much longer, so that it outlives the pause in which its daemon restarts.
 local TRACKED_KEEP_MS = 600000
 
@@ -34,8 +44,9 @@ end
 local function load_counter(text, L, meta, now)
   -- All fields at once: a table that grows by assignment is allocated several times over.
   local C = {
-    limit = L, stored = false, tracked = false, in_place = false, dirty = false, astray = false, noted = false,
-    left = 0, most = 0, fraction = 0, last_us = 0, terms = nil, expiry_set = 0, held = 0, passes = false,
+    limit = L, rules = rules_of(L.algorithm), stored = false, tracked = false, in_place = false, dirty = false,
+    astray = false, left = 0, most = 0, fraction = 0, last_us = 0, terms = nil, expiry_set = 0, held = 0,
+    passes = false,
   }
   local version, a, b, c
   local size = text and #text or 0
@@ -49,65 +60,29 @@ local function load_counter(text, L, meta, now)
     -- Where the shape stays, it can be written over in place.
     C.in_place = C.stored and version == L.version and (size == TRACKED_SIZE) == C.tracked
   end
-  if L.is_bucket then
-    settle_bucket(C, meta, now, version, a, b, c)
-  else
-    settle_window(C, meta, now, a, b, c)
-  end
+  C.rules.settle(C, meta, now, version, a, b, c)
   return C
 end
 
 local function take(C, cost)
-  C.left = C.left - cost
-  if C.count then C.count = C.count + cost end
+  C.rules.take(C, cost)
   C.dirty = true
 end
 
 -- Moves a counter that lies in the future (the clock was set back) to the present; done by a denial.
 local function heal(C, meta, now)
-  local L = C.limit
-  if L.is_bucket then
-    C.last_us = max(now, meta.start_us)
-  else
-    C.start_us = floor(now / L.window_us) * L.window_us
-    C.previous, C.same_window = C.count, false
-    C.unknown = C.start_us < meta.start_us
-    if C.unknown then C.left = 0 end
-  end
+  C.rules.heal(C, meta, now)
   C.astray, C.dirty = false, true
 end
 
--- How long a counter must be kept, ms: until it is as if it had never been used.
-local function bucket_keep_ms(L)
-  if not L.keep_ms then
-    L.keep_ms = min(ceil((L.burst / L.capacity) * (L.window_us / 1000) * 1.4) + 2000, KEEP_MS_MAX)
-  end
-  return L.keep_ms
-end
-
 local function keep_ms(C, now)
-  local L = C.limit
-  local extra = C.tracked and TRACKED_KEEP_MS or 0
-  if L.is_bucket then return bucket_keep_ms(L) + extra end
-  return ceil((C.start_us + L.window_us - now) / 1000) + 1000 + extra
-end
-
--- Whether a bucket's expiry, set in the second `set_s`, no longer covers the time to keep: a quarter has passed.
-local function is_aged(L, set_s, now)
-  local age = floor(now / 1000000) - set_s
-  if age == 0 then return false end
-  return age < 0 or age >= floor(bucket_keep_ms(L) / 4000)
-end
-
-local function state_of(C)
-  if C.count then return C.start_us, C.count, C.previous end
-  return C.left, C.fraction, C.last_us
+  return C.rules.keep_ms(C, now) + (C.tracked and TRACKED_KEEP_MS or 0)
 end
 
 -- Stores a counter whole, with a new expiry.
 local function write_counter(key, C, meta, now)
   local L = C.limit
-  local a, b, c = state_of(C)
+  local a, b, c = C.rules.state(C)
   local text = pack(COUNTER_FORMAT, L.algorithm, L.version, a, b, c, floor(now / 1000000))
   if C.tracked then
     text = text .. pack(TAIL_FORMAT, C.admitted, C.denied, C.returned, meta.boot, C.home, C.borrowed, C.exp_us,
@@ -122,10 +97,8 @@ end
 
 -- Stores what a check changes. SETRANGE keeps the expiry and is the cheaper by far.
 local function store_counter(key, C, meta, now)
-  -- A window's expiry is set once for each window.
-  local is_renewed = C.count and not C.same_window or not C.count and is_aged(C.limit, C.expiry_set, now)
-  if not C.in_place or (is_renewed and not C.pinned) then return write_counter(key, C, meta, now) end
-  local a, b, c = state_of(C)
+  if not C.in_place or (C.rules.must_renew(C, now) and not C.pinned) then return write_counter(key, C, meta, now) end
+  local a, b, c = C.rules.state(C)
   if C.tracked then
     redis.call('SETRANGE', key, STATE_OFFSET,
       pack(TRACKED_STATE_FORMAT, a, b, c, C.expiry_set, C.admitted, C.denied, C.returned))

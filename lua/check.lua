@@ -38,8 +38,6 @@ if not is_server(SERVER_ID) then return OTHER_SERVER end
 if policy_version < meta.version then return STALE end
 
 local now = now_us()
-local now_s = floor(now / 1000000)
-local start_us = meta.start_us
 local limits = read_limits(ARGV[2])
 local checks = { unpack_from('<' .. string.rep('d', #ARGV[3] / 8), ARGV[3]) }
 -- struct.unpack ends with the position after the last value.
@@ -48,32 +46,13 @@ local counters = {}
 local reply, replies = { now }, 1
 local noted, noted_ids = {}, {}
 
--- Ms, rounded up, until a bucket has `tokens` more; nil when it never will.
-local function time_to_ms(C, tokens)
-  local terms = C.terms
-  if tokens <= terms.snap then return 0 end
-  if terms.rate == 0 then return nil end
-  local ahead_us = C.astray and 0 or C.last_us - now
-  return ceil((ceil((tokens - terms.snap) / terms.rate) + ahead_us) / 1000)
-end
-
-local function reset_ms(C)
-  if C.count then
-    local window_us = C.limit.window_us
-    local start_us = C.astray and floor(now / window_us) * window_us or C.start_us
-    return ceil((start_us + window_us - now) / 1000)
-  end
-  return time_to_ms(C, C.terms.cap_whole - C.left + (C.terms.cap_fraction - C.fraction)) or 0
-end
-
 local function wait_ms(C, cost)
   if cost > C.most then return NEVER end
-  if C.count then return reset_ms(C) end
-  return time_to_ms(C, cost - C.left - C.fraction) or NEVER
+  return C.rules.wait_ms(C, now, cost) or NEVER
 end
 
 local function say(C, code)
-  reply[replies + 1], reply[replies + 2], reply[replies + 3] = C.left, reset_ms(C), code
+  reply[replies + 1], reply[replies + 2], reply[replies + 3] = C.left, C.rules.reset_ms(C, now), code
   replies = replies + 3
 end
 
@@ -144,65 +123,19 @@ end
 -- present version, enough tokens. The new state is put back into `values`, packed. False: nothing was done.
 local in_place = {}
 
--- `advance` and `is_aged` are written out: a call of a Lua function costs as much as the arithmetic in it.
-local function admit_bucket(L, index, cost, whole, fraction, last_us, expiry_set)
-  local age = now_s - expiry_set
-  if last_us > now or last_us < start_us or age < 0 then return false end
-  if age > 0 and age >= floor(bucket_keep_ms(L) / 4000) then return false end
-  local terms = L.terms or cold_terms(L, meta)
-  local cap_whole, cap_fraction, rate, snap = terms.cap_whole, terms.cap_fraction, terms.rate, terms.snap
-  local added = (now - last_us) * rate
-  local added_whole = floor(added)
-  whole = whole + added_whole
-  fraction = fraction + (added - added_whole)
-  if fraction >= 1 then
-    whole = whole + 1
-    fraction = fraction - 1
-  end
-  if 1 - fraction <= snap then
-    whole = whole + 1
-    fraction = 0
-  end
-  if whole > cap_whole or (whole == cap_whole and fraction > cap_fraction) then
-    whole, fraction = cap_whole, cap_fraction
-  end
-  whole = whole - cost
-  if whole < 0 then return false end
-  values[FIRST_COUNTER + index] = pack(COUNTER_FORMAT, TOKEN_BUCKET, L.version, whole, fraction, now, expiry_set)
-  local missing = cap_whole - whole + (cap_fraction - fraction)
-  return true, whole, cap_whole, ceil(ceil((missing - snap) / rate) / 1000)
-end
-
-local function admit_window(L, index, cost, begin_us, count, previous, expiry_set)
-  local window_us = L.window_us
-  if begin_us ~= floor(now / window_us) * window_us or begin_us < start_us then return false end
-  local most = L.window_tokens
-  if not most then
-    most = share_tokens(L.capacity, meta.recovering and 0 or L.home)
-    L.window_tokens = most
-  end
-  count = count + cost
-  if count > most then return false end
-  values[FIRST_COUNTER + index] = pack(COUNTER_FORMAT, L.algorithm, L.version, begin_us, count, previous, expiry_set)
-  return true, most - count, most, ceil((begin_us + window_us - now) / 1000)
-end
-
 local function admit_usual(L, index, cost)
   local text = values[FIRST_COUNTER + index]
   if not text or #text ~= COUNTER_SIZE or cost == 0 then return false end
   local algorithm, version, a, b, c, expiry_set = unpack_from(COUNTER_FORMAT, text)
   if algorithm ~= L.algorithm or version ~= L.version then return false end
-  local done, left, most, until_ms
-  if L.is_bucket then
-    done, left, most, until_ms = admit_bucket(L, index, cost, a, b, c, expiry_set)
-  else
-    done, left, most, until_ms = admit_window(L, index, cost, a, b, c, expiry_set)
-  end
-  if not done then return false end
+  local left, most, reset_ms
+  left, most, reset_ms, a, b, c = rules_of(algorithm).admit_usual(L, meta, now, cost, expiry_set, a, b, c)
+  if not left then return false end
+  values[FIRST_COUNTER + index] = pack(COUNTER_FORMAT, algorithm, version, a, b, c, expiry_set)
   in_place[index] = true
   L.admitted = L.admitted + cost
   if left * LOW_OF < most * LOW_PARTS then note(index) end
-  reply[replies + 1], reply[replies + 2], reply[replies + 3] = left, until_ms, ALLOWED
+  reply[replies + 1], reply[replies + 2], reply[replies + 3] = left, reset_ms, ALLOWED
   replies = replies + 3
   return true
 end

@@ -20,7 +20,6 @@ gone is not created. Nothing admitted before the region's levels start is credit
 local policy_version = tonumber(ARGV[1])
 local returns = ARGV[3]
 local FIRST_COUNTER = 2
-local GIVE_BACK_MAX_US = 100000
 
 local values = redis.call('MGET', unpack(KEYS))
 local meta = read_meta(values[1])
@@ -32,29 +31,9 @@ local now = now_us()
 local limits = read_limits(ARGV[2])
 local counters = {}
 
-local function window_of(at_us, L)
-  return floor(at_us / L.window_us) * L.window_us
-end
-
-local function credit_bucket(C, cost)
-  C.left, C.fraction = clamp(C.left + cost, C.fraction, C.terms)
-end
-
-local function credit_window(C, cost)
-  C.count = max(0, C.count - cost)
-  C.left = C.unknown and 0 or max(0, C.most - C.count)
-end
-
-local function give_back(C, L, cost, at_us)
+local function give_back(C, cost, at_us)
   if not C.stored or at_us < meta.start_us then return end
-  if L.is_bucket then
-    if at_us > now or now - at_us > GIVE_BACK_MAX_US then return end
-    credit_bucket(C, cost)
-  elseif window_of(at_us, L) == C.start_us then
-    credit_window(C, cost)
-  else
-    return
-  end
+  if not C.rules.give_back(C, meta, now, cost, at_us) then return end
   if C.tracked then C.returned = min(C.returned + cost, TOKENS_MAX) end
   C.dirty = true
 end
@@ -86,7 +65,7 @@ end
 
 for _, item in ipairs(items) do
   local C, L, cost, at_us = unpack(item)
-  give_back(C, L, cost, at_us)
+  give_back(C, cost, at_us)
   local window = floor(at_us / L.usage_window_us)
   if L.returned_window ~= window then flush_totals(L) end
   L.returned, L.returned_at_us, L.returned_window = L.returned + cost, at_us, window

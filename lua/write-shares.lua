@@ -45,26 +45,12 @@ for index = 1, #KEYS - FIRST_COUNTER do
   }
 end
 
--- What a window has admitted that a smaller share must still cover. Just after an edge the window before counts too:
--- a peer with a slower clock is still in it. What was admitted before this region's levels start is not known.
-local function occupancy(C)
-  local is_early = now - C.start_us < EDGE_US
-  if C.unknown or (is_early and C.start_us - C.limit.window_us < meta.start_us) then return math.huge end
-  return is_early and max(C.count, C.previous) or C.count
-end
-
 -- Puts the counter under its new share; false when that is too small for what its window has admitted.
 local function resize(C, W)
-  local L = C.limit
-  local was = { tracked = C.tracked, home = C.home, borrowed = C.borrowed, exp_us = C.exp_us }
+  local was_tracked = C.tracked
   C.tracked, C.home, C.borrowed, C.exp_us = W.tracked, W.home, W.borrowed, W.exp_us
-  if L.is_bucket then
-    C.terms = terms_now(C, meta, now)
-    C.left, C.fraction = clamp(C.left, C.fraction, C.terms)
-  elseif W.shrinks and occupancy(C) > share_tokens(L.capacity, units_at(C, meta, L.home, now)) then
-    return false
-  end
-  if W.tracked and not was.tracked then C.admitted, C.denied, C.returned = 0, 0, 0 end
+  if not C.rules.resize(C, meta, now, W.shrinks) then return false end
+  if W.tracked and not was_tracked then C.admitted, C.denied, C.returned = 0, 0, 0 end
   C.pinned = W.tracked and W.pinned
   return true
 end

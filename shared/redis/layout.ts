@@ -9,7 +9,11 @@ const MICROS = 1_000
 export const META_LAYOUT = 2
 const META_BYTES = 43
 
-const ALGORITHM_CODES: Readonly<Record<Algorithm, number>> = { token_bucket: 0, fixed_window: 1 }
+/** How limits and stored states name their algorithm. A code is never used again for another one. */
+export const ALGORITHM_CODES: Readonly<Record<Algorithm, number>> = {
+  token_bucket: 0,
+  fixed_window: 1,
+}
 
 export const LIMIT_DOUBLES = 17
 

@@ -9,6 +9,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Redis } from 'ioredis'
 import { AssertionError, assert } from '../core/assert.ts'
+import { ALGORITHM_CODES } from './layout.ts'
 
 /** Why a script changed nothing. */
 export type Refusal = 'stale' | 'not-served' | 'other-server' | 'bad-input' | 'fenced'
@@ -35,8 +36,10 @@ export interface ScriptDefinition {
   readonly includes: readonly string[]
 }
 
+/** Stands for every algorithm's file. */
+const ALGORITHM_FILES = 'algorithms'
 const PRELUDE = ['_prelude']
-const COUNTERS = ['_prelude', '_counters']
+const COUNTERS = ['_prelude', ALGORITHM_FILES, '_counters']
 
 export const SCRIPTS = {
   check: {
@@ -110,12 +113,35 @@ export type ScriptTexts = Readonly<Record<ScriptName, string>>
 /** Reads every script from the package's `lua` folder. */
 export function readScripts(): ScriptTexts {
   const folder = join(packageRoot(dirname(fileURLToPath(import.meta.url))), 'lua')
-  const read = (file: string): string => readFileSync(join(folder, `${file}.lua`), 'utf8')
+  const readFile = (name: string): string => readFileSync(join(folder, `${name}.lua`), 'utf8')
+  const algorithms = algorithmRegistry(readFile)
+  const read = (name: string): string => (name === ALGORITHM_FILES ? algorithms : readFile(name))
   const texts = Object.entries(SCRIPTS).map(([name, { includes }]) => [
     name,
     [...includes, name].map(read).join('\n'),
   ])
   return Object.fromEntries(texts) as ScriptTexts
+}
+
+/**
+ * Every algorithm by its code, as Lua: `_token-bucket.lua` and so on, each the body of a function. A script call
+ * runs only the files of the algorithms that it meets, so that another algorithm costs the others nothing.
+ */
+function algorithmRegistry(readFile: (name: string) => string): string {
+  const builders = Object.entries(ALGORITHM_CODES).map(
+    ([algorithm, code]) =>
+      `[${code}] = function()\n${readFile(`_${algorithm.replaceAll('_', '-')}`)}end,`,
+  )
+  return `local RULE_BUILDERS = {\n${builders.join('\n')}\n}
+local rules_by_code = {}
+local function rules_of(code)
+  local rules = rules_by_code[code]
+  if not rules then
+    rules = RULE_BUILDERS[code]()
+    rules_by_code[code] = rules
+  end
+  return rules
+end`
 }
 
 /** The text that is loaded: a new one for each server and fence, so that an old SHA never finds a new script. */

@@ -1,13 +1,12 @@
 import {
-  type Algorithm,
   allows,
   type Boot,
   describe as describeDecision,
+  mostAtOnce,
   type Settled,
   type Share,
 } from '../../shared/core/algorithms/algorithm.ts'
-import { fixedWindow } from '../../shared/core/algorithms/fixed-window.ts'
-import { tokenBucket } from '../../shared/core/algorithms/token-bucket.ts'
+import { algorithmOf } from '../../shared/core/algorithms/registry.ts'
 import type { ShareOutcome, ShareWrite } from '../../shared/core/ledger/types.ts'
 import type { RegionLimit } from '../../shared/core/policy.ts'
 import type { GroupCheck, LimitDecision } from '../../shared/core/ports.ts'
@@ -42,7 +41,7 @@ export class TwinRegion {
         after = algorithm.take(before, cost)
         this.#put(counter, algorithm.store(after), { admitted: cost })
       }
-      if (!isPassing && cost > 0 && cost <= most(limit))
+      if (!isPassing && cost > 0 && cost <= mostAtOnce(limit))
         after = this.#deny(counter, limit, before, cost)
       return describeDecision(algorithm, after, { allowed: isPassing, cost, limit })
     })
@@ -101,16 +100,6 @@ export class TwinRegion {
         : { admitted: add('admitted'), denied: add('denied'), returned: add('returned') }
     this.counters.set(id, { ...before, state, ...counts })
   }
-}
-
-/** One algorithm with its types forgotten: the twin keeps states of both in one map. */
-function algorithmOf(limit: RegionLimit): Algorithm<unknown, Settled> {
-  const algorithm = limit.algorithm === 'token_bucket' ? tokenBucket : fixedWindow
-  return algorithm as unknown as Algorithm<unknown, Settled>
-}
-
-function most(limit: RegionLimit): number {
-  return limit.algorithm === 'token_bucket' ? limit.burst : limit.capacity
 }
 
 function shareOf(write: ShareWrite): Share | null {

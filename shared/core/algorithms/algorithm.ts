@@ -1,8 +1,8 @@
 /**
  * What every algorithm of a limit is made of, and the arithmetic they share.
  *
- * Each is a set of pure functions over a small state. `lua/_prelude.lua` holds the same arithmetic, operation by
- * operation, and a test compares the two on a real Redis: change both or neither.
+ * Each is a set of pure functions over a small state, entered in `registry.ts`. A Lua file of the same name holds the
+ * same arithmetic, operation by operation, and a test compares the two on a real Redis: change both or neither.
  *
  * Settling is piecewise. Between two instants a counter can meet two changes: its limit's numbers changed at
  * `limit.changedAtUs`, and the borrowed part of its share ends at `share.expUs`. Each stretch is settled with
