@@ -2,8 +2,10 @@
 const ERRORS = {
   QUOTA_INVALID_INPUT: { status: 400, retryable: false },
   QUOTA_UNAUTHENTICATED: { status: 401, retryable: false },
+  QUOTA_FORBIDDEN: { status: 403, retryable: false },
   QUOTA_POLICY_NOT_FOUND: { status: 404, retryable: false },
   QUOTA_REGION_NOT_FOUND: { status: 404, retryable: false },
+  QUOTA_TOKEN_NOT_FOUND: { status: 404, retryable: false },
   QUOTA_ALREADY_EXISTS: { status: 409, retryable: false },
   QUOTA_IN_USE: { status: 409, retryable: false },
   QUOTA_EPOCH_OPEN: { status: 409, retryable: true },
@@ -12,10 +14,12 @@ const ERRORS = {
   QUOTA_POLICY_STALE: { status: 409, retryable: true },
   QUOTA_REVISION_CONFLICT: { status: 412, retryable: false },
   QUOTA_PRECONDITION_REQUIRED: { status: 428, retryable: false },
+  QUOTA_TOO_MANY_REQUESTS: { status: 429, retryable: true },
   QUOTA_OVERLOADED: { status: 503, retryable: true },
   QUOTA_STORE_UNAVAILABLE: { status: 503, retryable: true },
   QUOTA_BUS_UNAVAILABLE: { status: 503, retryable: true },
   QUOTA_DATABASE_UNAVAILABLE: { status: 503, retryable: true },
+  QUOTA_KEYS_UNAVAILABLE: { status: 503, retryable: true },
 } as const satisfies Record<string, { status: number; retryable: boolean }>
 
 export type ErrorCode = keyof typeof ERRORS

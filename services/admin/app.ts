@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
+import rateLimit from '@fastify/rate-limit'
 import swagger from '@fastify/swagger'
 import Fastify, { type FastifyInstance } from 'fastify'
 import {
@@ -10,18 +11,19 @@ import {
 import { z } from 'zod'
 import { QuotaError } from '../../shared/errors.ts'
 import { NAME_FIX, POLICY_FIXES } from '../../shared/protocol/policy.ts'
+import { TOKEN_FIXES } from '../../shared/protocol/tokens.ts'
 import { invalidInput, problemsOf } from '../../shared/protocol/zod-problems.ts'
-import type { Secret } from '../../shared/runtime/env.ts'
 import { type ReadinessCheck, useHealth } from '../../shared/runtime/health.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import type { Registry } from '../../shared/runtime/metrics.ts'
 import { refuseByFramework, useProblems } from '../../shared/runtime/problem.ts'
-import { requireToken } from './auth.ts'
+import { type AccessOptions, useAccess } from './access/authenticate.ts'
 import { type AdminMetrics, measureRequests } from './metrics.ts'
 import { auditRoutes } from './routes/audit.ts'
 import { policyRoutes } from './routes/policies.ts'
 import { regionRoutes } from './routes/regions.ts'
 import { type AdminDeps, PAGE_MAX } from './routes/route-support.ts'
+import { tokenRoutes } from './routes/tokens.ts'
 import { viewRoutes } from './routes/views.ts'
 
 /** Larger than the largest valid policy: its description, sixteen limits and their splits over 64 regions. */
@@ -33,7 +35,9 @@ const REQUEST_TIMEOUT_MS = 15_000
 const REQUEST_ID = /^[\w.:-]{1,128}$/
 
 export interface AdminAppOptions extends AdminDeps {
-  readonly token: Secret
+  readonly access: AccessOptions
+  /** Most requests of one address in a second. */
+  readonly requestsPerSecondMax: number
   readonly log: Logger
   readonly registry: Registry
   readonly metrics: AdminMetrics
@@ -67,6 +71,16 @@ export async function createAdminApp(options: AdminAppOptions): Promise<FastifyI
   })
   useHealth(app, options)
   app.get('/openapi.json', { schema: { hide: true } }, () => app.swagger())
+  // Before the routes, and before authentication: what it protects is Postgres, which looks tokens up.
+  await app.register(rateLimit, {
+    max: options.requestsPerSecondMax,
+    timeWindow: 1_000,
+    errorResponseBuilder: () =>
+      new QuotaError(
+        'QUOTA_TOO_MANY_REQUESTS',
+        `more than ${options.requestsPerSecondMax} requests in a second from this address: retry in a second`,
+      ),
+  })
   await app.register(
     (v1, _plugin, done) => {
       protectedRoutes(v1, options)
@@ -89,7 +103,7 @@ const OPENAPI = {
 }
 
 function protectedRoutes(v1: FastifyInstance, options: AdminAppOptions): void {
-  v1.addHook('onRequest', requireToken(options.token))
+  useAccess(v1, options.access)
   v1.addHook('onRequest', async () => {
     if (options.isPrepared()) return
     throw new QuotaError('QUOTA_DATABASE_UNAVAILABLE', 'Postgres has not answered since the start')
@@ -98,11 +112,13 @@ function protectedRoutes(v1: FastifyInstance, options: AdminAppOptions): void {
   regionRoutes(v1, options)
   auditRoutes(v1, options)
   viewRoutes(v1, options)
+  tokenRoutes(v1, options, options.access.tokens)
 }
 
 /** How to mend what requests hold beside a policy. */
 const FIXES = {
   ...POLICY_FIXES,
+  ...TOKEN_FIXES,
   id: NAME_FIX,
   limit: `give a whole number from 1 to ${PAGE_MAX}, or leave it out`,
   body: 'send one JSON object',

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import type { RegionRecord } from '../../shared/core/ledger/types.ts'
+import { QuotaError } from '../../shared/errors.ts'
 import { NatsLink } from '../../shared/nats/client.ts'
 import { PolicyPublisher } from '../../shared/nats/policy-publisher.ts'
 import { NatsRecordBus } from '../../shared/nats/record-bus.ts'
@@ -12,6 +13,9 @@ import { type EveryOptions, every } from '../../shared/runtime/every.ts'
 import { createLifecycle, type Lifecycle, runService } from '../../shared/runtime/lifecycle.ts'
 import { createLogger, type Logger } from '../../shared/runtime/logger.ts'
 import { createRegistry } from '../../shared/runtime/metrics.ts'
+import type { AccessOptions } from './access/authenticate.ts'
+import { createJwtVerifier } from './access/jwt.ts'
+import { TokenBook } from './access/token-book.ts'
 import { createAdminApp } from './app.ts'
 import { type AdminConfig, adminEnv } from './config.ts'
 import { LiveView } from './live-view.ts'
@@ -22,6 +26,9 @@ import { createPolicySource } from './policy-source.ts'
 
 /** How often the revision is read and announced; a change of our own is announced at once. */
 const FOLLOW_INTERVAL_MS = 1_000
+
+/** How exact the time of a token's last use is. */
+const TOKEN_USE_INTERVAL_MS = 30_000
 
 /** Longer than any query may take, so that a step ends by its own failure, which says more. */
 const FOLLOW_TIMEOUT_MS = 30_000
@@ -44,6 +51,7 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
     () => new NatsLink({ url: config.NATS_URL, name: 'quotaplane-admin', log }),
     (open) => open.close(),
   )
+  const tokens = new TokenBook(db, wallMs)
   const cache = new PlaneCache()
   const live = new LiveView()
   const publisher = new PolicyPublisher({
@@ -55,11 +63,14 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
   const announce = (revision: number): void => publisher.announce(revision)
   const migrations = join(PACKAGE_ROOT, 'migrations')
   const follower = new PlaneFollower({ db, cache, live, log, wallMs, migrations, announce })
-  const loop = await life.acquire(
-    'plane follower',
-    () => every(loopOptions(log), () => follower.stepOnce()),
-    (open) => open.stop(),
-  )
+  const repeat = (name: string, intervalMs: number, step: () => Promise<void>) =>
+    life.acquire(
+      name,
+      () => every(loopOptions(log, name, intervalMs), step),
+      (open) => open.stop(),
+    )
+  const loop = await repeat('follow-plane', FOLLOW_INTERVAL_MS, () => follower.stepOnce())
+  await repeat('note-token-use', TOKEN_USE_INTERVAL_MS, () => tokens.noteUses())
   hearRecords(link, metrics, (record) => {
     if (follower.hear(record)) loop.wake()
   })
@@ -68,7 +79,12 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
   const shared = { db, cache, live, wallMs, log, registry, metrics }
   const app = await createAdminApp({
     ...shared,
-    token: config.QUOTAPLANE_ADMIN_TOKEN,
+    access: {
+      planeToken: config.QUOTAPLANE_ADMIN_TOKEN ?? null,
+      tokens,
+      verifyJwt: verifierOf(config),
+    },
+    requestsPerSecondMax: config.ADMIN_REQUESTS_PER_SECOND_MAX,
     onChange: () => loop.wake(),
     isRunning: () => life.isRunning(),
     isPrepared: () => follower.isPrepared(),
@@ -90,6 +106,19 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
   log.info({ url }, 'admin is listening')
 }
 
+/** Half of the three settings would leave tokens unchecked or always refused, so it is no start. */
+function verifierOf(config: AdminConfig): AccessOptions['verifyJwt'] {
+  const { OIDC_ISSUER: issuer, OIDC_AUDIENCE: audience, OIDC_JWKS_URL: jwksUrl } = config
+  if (issuer === undefined && audience === undefined && jwksUrl === undefined) return null
+  if (issuer !== undefined && audience !== undefined && jwksUrl !== undefined) {
+    return createJwtVerifier({ issuer, audience, jwksUrl })
+  }
+  throw new QuotaError(
+    'QUOTA_INVALID_INPUT',
+    'OIDC_ISSUER, OIDC_AUDIENCE and OIDC_JWKS_URL belong together: set all three or none',
+  )
+}
+
 function wallMs(): number {
   return systemClock.wallMs()
 }
@@ -98,10 +127,10 @@ function logIdleError(err: Error): void {
   log.warn({ err }, 'an idle Postgres connection failed')
 }
 
-function loopOptions(log: Logger): EveryOptions {
+function loopOptions(log: Logger, name: string, intervalMs: number): EveryOptions {
   return {
-    name: 'follow-plane',
-    intervalMs: FOLLOW_INTERVAL_MS,
+    name,
+    intervalMs,
     timeoutMs: FOLLOW_TIMEOUT_MS,
     log,
     onBug: (err) => {

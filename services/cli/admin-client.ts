@@ -131,8 +131,8 @@ function unreachable(url: string, what: string, err: unknown): string {
 }
 
 function describeProblem(what: string, status: number, problem: ProblemDocument): string {
-  if (status === 401 || status === 403) {
-    return `admin refused the token (${status}): give --token or set QUOTAPLANE_TOKEN`
+  if (status === 401) {
+    return `admin refused the token (${problem.detail ?? status}): give --token or set QUOTAPLANE_TOKEN`
   }
   // The detail repeats what the fields say, without the fixes.
   const fields = (problem.errors ?? []).map(describeField)

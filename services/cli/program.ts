@@ -1,10 +1,12 @@
 import { Command, CommanderError } from 'commander'
+import { addAdminCommand } from './commands/admin.ts'
 import { addCheckCommand } from './commands/check.ts'
 import { withExamples } from './commands/common.ts'
 import { addDemoCommand } from './commands/demo.ts'
 import { addPolicyCommand } from './commands/policy.ts'
 import { addRegionCommand } from './commands/region.ts'
 import { addSharesCommand } from './commands/shares.ts'
+import { addTokenCommand } from './commands/token.ts'
 import { addUpCommand } from './commands/up.ts'
 import { addUsageCommand } from './commands/usage.ts'
 import { CliError, EXIT } from './errors.ts'
@@ -42,6 +44,8 @@ function buildProgram(io: Io, setExitCode: (code: number) => void): Command {
   addSharesCommand(program, io)
   addUsageCommand(program, io)
   addRegionCommand(program, io)
+  addTokenCommand(program, io)
+  addAdminCommand(program, io)
   withExamples(program, [
     'quotaplane up',
     'quotaplane policy apply -f limits.yaml',

@@ -7,9 +7,13 @@ export interface ChangeContext {
   readonly reason: string | null
 }
 
+/** Kinds of things that changes are about. */
+export const OBJECT_KINDS = ['policy', 'region', 'token'] as const
+export type ObjectKind = (typeof OBJECT_KINDS)[number]
+
 export interface AuditChange {
   readonly action: string
-  readonly objectKind: 'policy' | 'region'
+  readonly objectKind: ObjectKind
   readonly objectId: string
   readonly before: unknown
   readonly after: unknown
@@ -61,7 +65,7 @@ export async function listAudit(
     at: row.at,
     actor: row.actor,
     action: row.action,
-    objectKind: row.object_kind === 'region' ? 'region' : 'policy',
+    objectKind: OBJECT_KINDS.find((kind) => kind === row.object_kind) ?? 'policy',
     objectId: row.object_id,
     before: row.before,
     after: row.after,

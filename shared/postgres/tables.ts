@@ -11,6 +11,7 @@ export interface Tables {
   readonly base_epochs: BaseEpochsTable
   readonly policy_tombstones: TombstonesTable
   readonly audit: AuditTable
+  readonly tokens: TokensTable
 }
 
 /** Written as text, since pg would make an array of its own out of a JSON list; read as a parsed value. */
@@ -93,4 +94,17 @@ interface AuditTable {
   readonly after: Json<unknown> | null
   readonly request_id: string
   readonly reason: string | null
+}
+
+export interface TokensTable {
+  readonly id: string
+  readonly name: string
+  readonly digest: Buffer
+  readonly scopes: string[]
+  readonly domains: string[] | null
+  readonly created_at: GeneratedAlways<Date>
+  readonly created_by: string
+  readonly expires_at: Date | null
+  readonly revoked_at: ColumnType<Date | null, never, Date>
+  readonly last_used_at: ColumnType<Date | null, never, Date>
 }

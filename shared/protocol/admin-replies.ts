@@ -104,7 +104,7 @@ export const auditListSchema = z
         at: time,
         actor: z.string(),
         action: z.string(),
-        objectKind: z.enum(['policy', 'region']),
+        objectKind: z.enum(['policy', 'region', 'token']),
         objectId: z.string(),
         before: z.unknown(),
         after: z.unknown(),

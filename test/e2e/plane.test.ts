@@ -121,9 +121,7 @@ async function usesThePlane(plane: PlaneDescription): Promise<void> {
   await seesThePlane()
   const refused = await quotaplaneHere(['policy', 'list', '--token', 'wrong'], { env })
   expect(refused.exitCode).toBe(1)
-  expect(refused.err).toBe(
-    'quotaplane: admin refused the token (401): give --token or set QUOTAPLANE_TOKEN\n',
-  )
+  expect(refused.err).toContain('give --token or set QUOTAPLANE_TOKEN')
 }
 
 async function seesThePlane(): Promise<void> {

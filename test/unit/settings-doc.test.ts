@@ -11,7 +11,8 @@ describe.each(Object.entries(schemas))('docs/settings.md, %s', (service, schema)
   it('names every variable that the service reads, with its default, and no other', () => {
     const read = Object.entries(schema.shape).map(([name, field]) => {
       const given = z.safeParse(field, undefined)
-      return `${name} ${given.success ? `\`${given.data}\`` : 'required'}`
+      if (!given.success) return `${name} required`
+      return `${name} ${given.data === undefined ? 'none' : `\`${given.data}\``}`
     })
     expect(documented(service)).toEqual(read)
   })

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
-import { listAudit } from '../../../shared/postgres/audit.ts'
+import { listAudit, OBJECT_KINDS } from '../../../shared/postgres/audit.ts'
 import { auditListSchema } from '../../../shared/protocol/admin-replies.ts'
 import { type AdminDeps, decodeCursor, encodeCursor, failures, pageQuery } from './route-support.ts'
 
@@ -17,7 +17,7 @@ export function auditRoutes(root: FastifyInstance, deps: AdminDeps): void {
         summary: 'Who changed what, newest first; append-only',
         querystring: z.strictObject({
           ...pageQuery,
-          objectKind: z.enum(['policy', 'region']).optional(),
+          objectKind: z.enum(OBJECT_KINDS).optional(),
           objectId: z.string().max(200).optional().describe('a region, or domain/name of a policy'),
         }),
         response: { 200: auditListSchema, ...failures },

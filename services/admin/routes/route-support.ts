@@ -6,7 +6,7 @@ import type { Db } from '../../../shared/postgres/plane.ts'
 import { problemSchema } from '../../../shared/protocol/admin-replies.ts'
 import { nameSchema } from '../../../shared/protocol/policy.ts'
 import { invalidInput } from '../../../shared/protocol/zod-problems.ts'
-import { TOKEN_ACTOR } from '../auth.ts'
+import { callerOf } from '../access/authenticate.ts'
 import type { LiveView } from '../live-view.ts'
 import type { PlaneCache } from '../plane-cache.ts'
 import {
@@ -85,7 +85,7 @@ export function contextOf(
   headers: { readonly 'x-change-reason'?: string | undefined },
 ): ChangeContext {
   return {
-    actor: TOKEN_ACTOR,
+    actor: callerOf(req).actor,
     requestId: String(req.id),
     reason: headers['x-change-reason'] ?? null,
   }

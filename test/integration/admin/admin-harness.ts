@@ -1,5 +1,7 @@
 import type { FastifyInstance, InjectOptions } from 'fastify'
 import { pino } from 'pino'
+import type { AccessOptions } from '../../../services/admin/access/authenticate.ts'
+import { TokenBook } from '../../../services/admin/access/token-book.ts'
 import { createAdminApp } from '../../../services/admin/app.ts'
 import { LiveView } from '../../../services/admin/live-view.ts'
 import { createAdminMetrics, observeState } from '../../../services/admin/metrics.ts'
@@ -29,6 +31,7 @@ export interface Admin {
   readonly app: FastifyInstance
   readonly db: Db
   readonly live: LiveView
+  readonly tokens: TokenBook
   readonly cache: PlaneCache
   readonly follower: PlaneFollower
   readonly clock: { nowMs: number }
@@ -51,10 +54,16 @@ export async function startAdmin(
     readonly url?: string
     readonly poolMax?: number
     readonly acquireTimeoutMs?: number
+    readonly requestsPerSecondMax?: number
+    readonly verifyJwt?: AccessOptions['verifyJwt']
   } = {},
 ): Promise<Admin> {
   const log = pino({ level: 'silent' })
-  const { url = await testDatabaseUrl(), ...pool } = options
+  const { url = await testDatabaseUrl(), poolMax, acquireTimeoutMs } = options
+  const pool = {
+    ...(poolMax !== undefined && { poolMax }),
+    ...(acquireTimeoutMs !== undefined && { acquireTimeoutMs }),
+  }
   const db = createDatabase<Tables>({ url, ...pool, onIdleError: () => {} })
   const clock = { nowMs: 1_800_000_000_000 }
   const wallMs = (): number => clock.nowMs
@@ -74,6 +83,7 @@ export async function startAdmin(
   await follower.stepOnce()
   const registry = createRegistry({ service: 'admin' }, false)
   observeState(registry, { cache, live, follower, isBusUp: () => false, wallMs })
+  const tokens = new TokenBook(db, wallMs)
   let changes = 0
   const app = await createAdminApp({
     db,
@@ -83,7 +93,8 @@ export async function startAdmin(
     log,
     registry,
     metrics: createAdminMetrics(registry),
-    token: new Secret(TOKEN),
+    access: { planeToken: new Secret(TOKEN), tokens, verifyJwt: options.verifyJwt ?? null },
+    requestsPerSecondMax: options.requestsPerSecondMax ?? 1_000_000,
     checks: [
       { name: 'postgres', isRequired: true, isReady: () => follower.isDatabaseUp() },
       { name: 'nats', isRequired: false, isReady: () => false },
@@ -111,6 +122,7 @@ export async function startAdmin(
     app,
     db,
     live,
+    tokens,
     cache,
     follower,
     clock,

@@ -27,6 +27,11 @@ const COMMANDS = [
   ['shares'],
   ['usage'],
   ['region', 'list'],
+  ['token', 'create'],
+  ['token', 'list'],
+  ['token', 'revoke'],
+  ['whoami'],
+  ['admin', 'init'],
 ]
 
 describe('quotaplane', () => {
