@@ -28,10 +28,11 @@ export interface Route {
 const UNMATCHED: Route = { group: 0, limits: [], targets: [] }
 
 /**
- * Routes kept in each of the two generations. Holding too few costs time and never a wrong count: counters
- * live in Redis. With the longest kept keys this is some tens of megabytes.
+ * Routes kept in each of the two generations, and characters of their keys. Holding too few costs time and never a
+ * wrong count: counters live in Redis. Both together keep the table under a hundred megabytes whatever callers send.
  */
-const GENERATION_ROUTES_MAX = 16_384
+const GENERATION_ROUTES_MAX = 65_536
+const GENERATION_CHARS_MAX = 6_000_000
 
 /** Longer descriptors are worked out each time, so that what callers send cannot fill the memory. */
 const KEPT_KEY_LENGTH_MAX = 512
@@ -48,6 +49,7 @@ export class RouteTable {
   #index: PolicyIndex | null = null
   #young = new Map<string, Route>()
   #old = new Map<string, Route>()
+  #youngChars = 0
 
   constructor(cellsOf: (policy: string) => PolicyCells) {
     this.#cellsOf = cellsOf
@@ -73,14 +75,19 @@ export class RouteTable {
     this.#index = index
     this.#young = new Map()
     this.#old = new Map()
+    this.#youngChars = 0
   }
 
   #keep(key: string, route: Route): void {
-    if (this.#young.size >= GENERATION_ROUTES_MAX) {
+    const isFull =
+      this.#young.size >= GENERATION_ROUTES_MAX || this.#youngChars >= GENERATION_CHARS_MAX
+    if (isFull) {
       this.#old = this.#young
       this.#young = new Map()
+      this.#youngChars = 0
     }
     this.#young.set(key, route)
+    this.#youngChars += key.length
   }
 
   #build(index: PolicyIndex, domain: string, descriptor: Descriptor): Route {

@@ -64,15 +64,31 @@ export interface GroupResult {
  */
 const REROUTES_MAX = 4
 
-/** Decides a group; cost 0 reads. Policies that turn out stale are read again first. */
-export async function decideGroup(
+/**
+ * Decides a group; cost 0 reads. Policies that turn out stale are read again first.
+ *
+ * One callback behind the store's promise: an async function for each step would cost more than the step.
+ */
+export function decideGroup(
   context: DecideContext,
   part: GroupPart,
   cost: number,
 ): Promise<GroupResult> {
+  return askStore(context, part, cost).then((answer) =>
+    typeof answer === 'object'
+      ? decidedByStore(part, answer)
+      : decideOtherwise(context, part, { cost, answer }),
+  )
+}
+
+async function decideOtherwise(
+  context: DecideContext,
+  part: GroupPart,
+  asked: { readonly cost: number; readonly answer: DegradedReason },
+): Promise<GroupResult> {
   let current = part
+  let answer: CheckAnswer | DegradedReason = asked.answer
   for (let reroutes = 0; ; reroutes++) {
-    const answer = await askStore(context, current, cost)
     if (typeof answer === 'object') return decidedByStore(current, answer)
     if (answer !== 'policy_stale' || reroutes === REROUTES_MAX) {
       return decidedWithoutStore(current, answer)
@@ -83,6 +99,7 @@ export async function decideGroup(
       return { allowed: true, decided: [], answered: null }
     }
     current = rerouted
+    answer = await askStore(context, current, asked.cost)
   }
 }
 
@@ -145,31 +162,35 @@ async function giveBack(
   return false
 }
 
-/** The store's answer, or why there is none. Throws what is no outage of the store. */
-async function askStore(
+/** The store's answer, or why there is none. Rejects with what is no outage of the store. */
+function askStore(
   context: DecideContext,
   part: GroupPart,
   cost: number,
 ): Promise<CheckAnswer | DegradedReason> {
-  const { guard, metrics } = context
+  const { guard, store } = context
   const round = guard.enter()
-  if (round === null) return 'store_skipped'
-  try {
-    const check = { group: part.group, targets: targetsOf(part), cost }
-    const answer = await context.store.check(check, part.index.version)
-    guard.succeeded(round)
-    return answer
-  } catch (err) {
-    if (isQuotaError(err, 'QUOTA_POLICY_STALE')) {
+  if (round === null) return Promise.resolve('store_skipped')
+  const check = { group: part.group, targets: targetsOf(part), cost }
+  return store.check(check, part.index.version).then(
+    (answer) => {
       guard.succeeded(round)
-      metrics.storeErrors.QUOTA_POLICY_STALE.count++
-      return 'policy_stale'
-    }
-    guard.failed(round)
-    if (!isQuotaError(err, 'QUOTA_STORE_UNAVAILABLE')) throw err
-    metrics.storeErrors.QUOTA_STORE_UNAVAILABLE.count++
-    return 'store_unavailable'
+      return answer
+    },
+    (err: unknown) => reasonOf(context, err, round),
+  )
+}
+
+function reasonOf({ guard, metrics }: DecideContext, err: unknown, round: number): DegradedReason {
+  if (isQuotaError(err, 'QUOTA_POLICY_STALE')) {
+    guard.succeeded(round)
+    metrics.storeErrors.QUOTA_POLICY_STALE.count++
+    return 'policy_stale'
   }
+  guard.failed(round)
+  if (!isQuotaError(err, 'QUOTA_STORE_UNAVAILABLE')) throw err
+  metrics.storeErrors.QUOTA_STORE_UNAVAILABLE.count++
+  return 'store_unavailable'
 }
 
 /** `part` under the newest policies, its slot group unchanged; null when they cannot be read. */

@@ -109,9 +109,29 @@ export function parseCounterId(text: string): CounterIdParts | null {
 }
 
 function encodeEntries(entries: readonly DescriptorEntry[]): string {
-  return entries.map((entry) => `${escapeText(entry.key)}=${escapeText(entry.value)}`).join(',')
+  const [first] = entries
+  if (first !== undefined && entries.length === 1) return encodeEntry(first)
+  return entries.map(encodeEntry).join(',')
+}
+
+function encodeEntry(entry: DescriptorEntry): string {
+  return `${escapeText(entry.key)}=${escapeText(entry.value)}`
 }
 
 function escapeText(text: string): string {
-  return text.replace(ESCAPED, (char) => `%${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
+  return isPlain(text) ? text : text.replace(ESCAPED, escapeChar)
+}
+
+function escapeChar(char: string): string {
+  return `%${char.charCodeAt(0).toString(16).padStart(4, '0')}`
+}
+
+/** Whether nothing of `text` needs the expression, which costs several times this look at each character. */
+function isPlain(text: string): boolean {
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index)
+    const isSafe = code > 0x3d || (code > 0x2c && code < 0x3d)
+    if (!isSafe || code > 0x7e) return false
+  }
+  return true
 }

@@ -1,8 +1,10 @@
 import { assert } from '../core/assert.ts'
 import type { RegionLimit } from '../core/policy.ts'
 import type { GroupCheck } from '../core/ports.ts'
+import type { Doubles } from './doubles.ts'
 import { counterKey } from './keys.ts'
-import { limitDoubles, packDoubles } from './layout.ts'
+import { limitDoubles } from './layout.ts'
+import { bulk, ScriptCommand } from './script-command.ts'
 
 /** One caller that waits for its part of a batch's reply. */
 export interface Waiting<Answer> {
@@ -17,53 +19,89 @@ export interface BatchKind {
   readonly version: number
 }
 
+/** The keys of a slot group that come before the counters, written once. */
+export interface GroupPrefix {
+  readonly firstKey: string
+  readonly keyCount: number
+  readonly keysText: string
+}
+
+export function groupPrefix(keys: readonly string[]): GroupPrefix {
+  return { firstKey: keys[0] ?? '', keyCount: keys.length, keysText: keys.map(bulk).join('') }
+}
+
 /** The calls of one slot group that arrived in one turn, packed as the arguments of one script call. */
 export class Batch<Answer> {
   readonly kind: BatchKind
-  readonly counters: string[] = []
   readonly waiting: Waiting<Answer>[] = []
   targets = 0
   /** True once it was sent a second time, with scripts read anew. */
   isRepeated = false
-  readonly #items: number[] = []
+  readonly #items: Doubles
+  readonly #limits: Doubles
   readonly #counterIndexes = new Map<string, number>()
-  readonly #limits: number[] = []
   readonly #limitIndexes = new Map<RegionLimit, number>()
+  #lastLimit: RegionLimit | null = null
+  #lastLimitIndex = 0
+  #keysText = ''
 
-  constructor(kind: BatchKind) {
+  /** `items` and `limits` are this batch's alone until it is settled. */
+  constructor(kind: BatchKind, buffers: { readonly items: Doubles; readonly limits: Doubles }) {
     this.kind = kind
+    this.#items = buffers.items
+    this.#limits = buffers.limits
+    this.#items.clear()
+    this.#limits.clear()
+  }
+
+  get buffers(): { readonly items: Doubles; readonly limits: Doubles } {
+    return { items: this.#items, limits: this.#limits }
   }
 
   /** Adds one call, packed as the script's header describes; `atUs` null for scripts that take no instant. */
   add({ cost, targets }: GroupCheck, atUs: number | null, waiting: Waiting<Answer>): void {
-    this.#items.push(cost)
-    if (atUs !== null) this.#items.push(atUs)
-    this.#items.push(targets.length)
+    const items = this.#items
+    items.push(cost)
+    if (atUs !== null) items.push(atUs)
+    items.push(targets.length)
     for (const { limit, counter } of targets) {
-      this.#items.push(this.#limitIndex(limit), this.#counterIndex(counter))
+      items.push(limit === this.#lastLimit ? this.#lastLimitIndex : this.#limitIndex(limit))
+      items.push(this.#counterIndex(counter))
     }
     this.targets += targets.length
     this.waiting.push(waiting)
   }
 
-  /** ARGV of the script. */
-  args(): readonly (number | Buffer)[] {
-    return [this.kind.version, packDoubles(this.#limits), packDoubles(this.#items)]
+  /** The call of the script `sha`. */
+  command(sha: string, { firstKey, keyCount, keysText }: GroupPrefix): ScriptCommand {
+    return new ScriptCommand({
+      sha,
+      firstKey,
+      keyCount: keyCount + this.#counterIndexes.size,
+      keysText: keysText + this.#keysText,
+      version: this.kind.version,
+      limits: this.#limits,
+      items: this.#items,
+    })
   }
 
   #limitIndex(limit: RegionLimit): number {
     const known = this.#limitIndexes.get(limit)
-    if (known !== undefined) return known
-    this.#limits.push(...limitDoubles(limit))
-    const index = this.#limitIndexes.size + 1
-    this.#limitIndexes.set(limit, index)
+    const index = known ?? this.#limitIndexes.size + 1
+    if (known === undefined) {
+      for (const number of limitDoubles(limit)) this.#limits.push(number)
+      this.#limitIndexes.set(limit, index)
+    }
+    this.#lastLimit = limit
+    this.#lastLimitIndex = index
     return index
   }
 
   #counterIndex(counter: string): number {
     const known = this.#counterIndexes.get(counter)
     if (known !== undefined) return known
-    const index = this.counters.push(counterKey(counter))
+    this.#keysText += bulk(counterKey(counter))
+    const index = this.#counterIndexes.size + 1
     this.#counterIndexes.set(counter, index)
     assert(index === this.#counterIndexes.size, 'each counter is a key once')
     return index

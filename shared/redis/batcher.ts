@@ -1,9 +1,12 @@
 import type { Redis } from 'ioredis'
+import { assert } from '../core/assert.ts'
+import { SLOT_GROUPS } from '../core/counter-id.ts'
 import type { GroupCheck } from '../core/ports.ts'
 import { QuotaError } from '../errors.ts'
-import { Batch } from './batch.ts'
+import { Batch, type GroupPrefix, groupPrefix } from './batch.ts'
 import { Deadlines } from './deadlines.ts'
-import { type Refusal, refusalOf, runScript } from './scripts.ts'
+import { Doubles } from './doubles.ts'
+import { type Refusal, refusalOf } from './scripts.ts'
 import type { ServedScripts, ServedShas } from './served-scripts.ts'
 
 export interface BatcherOptions<Answer> {
@@ -39,13 +42,19 @@ interface Lane<Answer> {
 export class Batcher<Answer> {
   readonly #options: BatcherOptions<Answer>
   readonly #deadlines: Deadlines<Lane<Answer>>
-  readonly #lanes = new Map<number, Lane<Answer>>()
+  readonly #lanes: readonly Lane<Answer>[]
+  readonly #prefixes: readonly GroupPrefix[]
+  /** Buffers of batches that are settled. As many as there ever were batches at once, which is bounded. */
+  readonly #spares: Batch<Answer>['buffers'][] = []
   #waiting = 0
   #isFlushDue = false
 
   constructor(options: BatcherOptions<Answer>) {
     this.#options = options
     this.#deadlines = new Deadlines(options.deadlineMs, (lane) => this.#hang(lane))
+    const groups = Array.from({ length: SLOT_GROUPS }, (_, group) => group)
+    this.#lanes = groups.map(() => ({ queue: [], sent: null, isHanging: false }))
+    this.#prefixes = groups.map((group) => groupPrefix(options.keysOf(group)))
   }
 
   call(check: GroupCheck, version: number, atUs: number | null): Promise<Answer> {
@@ -64,10 +73,8 @@ export class Batcher<Answer> {
   }
 
   #laneOf(group: number): Lane<Answer> {
-    const known = this.#lanes.get(group)
-    if (known !== undefined) return known
-    const lane = { queue: [], sent: null, isHanging: false }
-    this.#lanes.set(group, lane)
+    const lane = this.#lanes[group]
+    assert(lane !== undefined, 'the slot group exists')
     return lane
   }
 
@@ -78,7 +85,8 @@ export class Batcher<Answer> {
       last.kind.version === version &&
       last.targets + targets.length <= this.#options.targetsMax
     if (fits) return last
-    const batch = new Batch<Answer>({ group, version })
+    const buffers = this.#spares.pop() ?? { items: new Doubles(), limits: new Doubles() }
+    const batch = new Batch<Answer>({ group, version }, buffers)
     lane.queue.push(batch)
     return batch
   }
@@ -88,7 +96,7 @@ export class Batcher<Answer> {
     this.#isFlushDue = true
     setImmediate(() => {
       this.#isFlushDue = false
-      for (const lane of this.#lanes.values()) this.#advance(lane)
+      for (const lane of this.#lanes) this.#advance(lane)
     })
   }
 
@@ -106,6 +114,7 @@ export class Batcher<Answer> {
         this.#waiting -= batch.waiting.length
         settle()
       }
+      this.#spares.push(batch.buffers)
       if (lane.queue.length > 0) this.#flushSoon()
     })
   }
@@ -114,7 +123,10 @@ export class Batcher<Answer> {
     lane.isHanging = true
     const err = tooLate(this.#options.deadlineMs)
     if (lane.sent !== null) this.#reject(lane.sent, err)
-    for (const batch of lane.queue.splice(0)) this.#reject(batch, err)
+    for (const batch of lane.queue.splice(0)) {
+      this.#reject(batch, err)
+      this.#spares.push(batch.buffers)
+    }
   }
 
   #reject(batch: Batch<Answer>, err: QuotaError): void {
@@ -124,13 +136,14 @@ export class Batcher<Answer> {
 
   /** Gives what tells the batch's callers how it went. Never rejects. */
   async #send(batch: Batch<Answer>): Promise<() => void> {
-    const { redis, scripts, script, keysOf, answer } = this.#options
+    const { redis, scripts, script, answer } = this.#options
     let used: ServedShas | null = null
     try {
       used = scripts.shas ?? (await scripts.read())
       if (used === null) return () => rejectAll(batch, notServed())
-      const keys = [...keysOf(batch.kind.group), ...batch.counters]
-      const reply = await runScript(redis, used[script], keys, batch.args())
+      const prefix = this.#prefixes[batch.kind.group]
+      assert(prefix !== undefined, 'the slot group exists')
+      const reply = await redis.sendCommand(batch.command(used[script], prefix))
       const refusal = refusalOf(reply)
       if (refusal === null) return () => answer(batch, reply)
       if (refusal !== 'not-served' && refusal !== 'other-server') {

@@ -1,6 +1,6 @@
 /**
  * Decides checks in the region's Redis: one script call for all checks of a slot group that arrive in one turn of
- * the event loop. `npm run bench` compares it with a call a check.
+ * the event loop.
  */
 import type { Redis } from 'ioredis'
 import { assert } from '../core/assert.ts'
@@ -9,7 +9,6 @@ import { TOKENS_MAX } from '../core/units.ts'
 import type { Batch } from './batch.ts'
 import { Batcher } from './batcher.ts'
 import { groupKeys } from './keys.ts'
-import { unpackDoubles } from './layout.ts'
 import { bytesOf } from './scripts.ts'
 import { ServedScripts } from './served-scripts.ts'
 
@@ -31,7 +30,7 @@ const ALLOWED = -1
 const EXCEEDS = -2
 const NEVER = -3
 
-const TARGET_DOUBLES = 3
+const DOUBLE_BYTES = 8
 
 export interface CheckStoreOptions {
   readonly redis: Redis
@@ -82,24 +81,25 @@ export function createCheckStore(options: CheckStoreOptions): CheckStore {
 }
 
 function answerChecks(batch: Batch<CheckAnswer>, reply: unknown): void {
-  const doubles = unpackDoubles(bytesOf(reply))
-  const atUs = doubles[0] ?? 0
-  let position = 1
+  const bytes = bytesOf(reply)
+  const doubles = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const atUs = doubles.getFloat64(0, true)
+  let position = DOUBLE_BYTES
   for (const { targets, resolve } of batch.waiting) {
     const decisions: LimitDecision[] = []
     for (let target = 0; target < targets; target++) {
       decisions.push(decisionAt(doubles, position))
-      position += TARGET_DOUBLES
+      position += 3 * DOUBLE_BYTES
     }
     resolve({ atUs, decisions })
   }
-  assert(position === doubles.length, 'a reply has one decision for each target')
+  assert(position === bytes.length, 'a reply has one decision for each target')
 }
 
-function decisionAt(doubles: Float64Array, position: number): LimitDecision {
-  const remaining = doubles[position] ?? 0
-  const resetMs = doubles[position + 1] ?? 0
-  const code = doubles[position + 2] ?? 0
+function decisionAt(doubles: DataView, position: number): LimitDecision {
+  const remaining = doubles.getFloat64(position, true)
+  const resetMs = doubles.getFloat64(position + DOUBLE_BYTES, true)
+  const code = doubles.getFloat64(position + 2 * DOUBLE_BYTES, true)
   if (code === ALLOWED) {
     return { allowed: true, reason: null, remaining, resetMs, retryAfterMs: null }
   }

@@ -1,0 +1,57 @@
+/**
+ * Decisions of one process over a Redis for many different callers: the enforcer's whole path without HTTP (routes,
+ * guard, counts of metrics, batches), beside rate-limiter-flexible on the same server.
+ */
+import { RateLimiterRedis } from 'rate-limiter-flexible'
+import { decide } from '../../services/enforcer/decide.ts'
+import type { CheckRequest } from '../../shared/protocol/check-request.ts'
+import { type Contest, callsPerSecond } from './measure.ts'
+import { PER_TENANT, startBenchRegion } from './region.ts'
+
+const KEYS = 100_000
+const CONCURRENCY = 512
+const CALLS = 300_000
+const PEER_CALLS = 100_000
+
+/** Prime to the number of keys: neighbours in time are far apart in memory. */
+const STRIDE = 7_919
+
+export async function distinctKeys(): Promise<{ contest: Contest; stop(): Promise<void> }> {
+  const region = await startBenchRegion(PER_TENANT)
+  const requests = Array.from({ length: KEYS }, (_, index) => requestOf(`tenant-${index}`))
+  const peer = new RateLimiterRedis({ storeClient: region.redis, points: 100, duration: 60 })
+  const ours = (calls: number): Promise<number> =>
+    perSecond(calls, async (index) => decide(region.context, at(requests, index)))
+  // Below its limit a promise is kept, above it is broken: both are answers.
+  const theirs = (calls: number): Promise<number> =>
+    perSecond(calls, (index) => peer.consume(`tenant-${index}`).catch(() => null))
+  // Every key exists before anything is measured: births cost more, on both sides.
+  await ours(KEYS)
+  await theirs(KEYS)
+  return {
+    contest: {
+      name: 'distinct-keys',
+      unit: 'checks/s',
+      peerName: 'rate-limiter-flexible (Redis)',
+      ours: () => ours(CALLS),
+      peer: () => theirs(PEER_CALLS),
+    },
+    stop: () => region.stop(),
+  }
+}
+
+function perSecond(calls: number, call: (index: number) => Promise<unknown>): Promise<number> {
+  const concurrency = CONCURRENCY
+  return callsPerSecond({ concurrency, calls, call: (index) => call((index * STRIDE) % KEYS) })
+}
+
+function requestOf(tenant: string): CheckRequest {
+  const descriptors = [{ entries: [{ key: 'tenant', value: tenant }] }]
+  return { domain: 'api', descriptors, cost: 1 }
+}
+
+function at<T>(list: readonly T[], index: number): T {
+  const value = list[index]
+  if (value === undefined) throw new Error('the list is long enough')
+  return value
+}

@@ -1,0 +1,50 @@
+/**
+ * Measures speed and memory beside others, each side in turn in one run.
+ *
+ * `npm run bench` prints a table; `-- --json` one line of JSON a measurement; names after it choose some of them.
+ * The ratio is the figure to watch: the absolute ones are the machine's.
+ */
+import { parseArgs } from 'node:util'
+import { distinctKeys } from './distinct-keys.ts'
+import { httpCheck } from './http-check.ts'
+import { type Contest, type Measurement, measure, ROUNDS_MIN } from './measure.ts'
+
+type Prepared = Promise<{ readonly contest: Contest; stop(): Promise<void> }>
+
+const BENCHES: Readonly<Record<string, () => Prepared>> = {
+  'distinct-keys': distinctKeys,
+  'http-check': httpCheck,
+}
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { json: { type: 'boolean' }, rounds: { type: 'string' } },
+})
+
+const rounds = Number(values.rounds ?? ROUNDS_MIN)
+for (const [name, prepare] of Object.entries(BENCHES)) {
+  if (positionals.length > 0 && !positionals.includes(name)) continue
+  const { contest, stop } = await prepare()
+  try {
+    report(await measure(contest, rounds))
+  } finally {
+    await stop()
+  }
+}
+
+function report(measurement: Measurement): void {
+  const rounded = {
+    ...measurement,
+    ours: round(measurement.ours),
+    peer: round(measurement.peer),
+    ratio: round(measurement.ratio),
+  }
+  const { name, ours, peer, peerName, ratio, unit } = rounded
+  const line = `${name}: ${ours} ${unit}, ${peerName} ${peer}, ratio ${ratio}`
+  process.stdout.write(`${values.json === true ? JSON.stringify(rounded) : line}\n`)
+}
+
+/** Four significant digits; more would be noise. */
+function round(value: number): number {
+  return Number(value.toPrecision(4))
+}
