@@ -4,6 +4,7 @@ import { migrateToLatest } from '../../shared/postgres/migrator.ts'
 import { type Db, readRevision } from '../../shared/postgres/plane.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import { type Adoption, recordAdoptions } from './adoptions.ts'
+import { settleHeardDepartures } from './departures.ts'
 import type { LiveView } from './live-view.ts'
 import type { PlaneCache } from './plane-cache.ts'
 
@@ -74,6 +75,7 @@ export class PlaneFollower {
       this.#options.log.info({ adoptions }, 'epochs adopted')
       await this.#refresh()
     }
+    await settleHeardDepartures({ db, live, members: cache.members })
     live.prune(wallMs())
     this.#options.announce(cache.revision)
   }

@@ -1,8 +1,8 @@
 import type { PolicySource } from '../../shared/nats/policy-publisher.ts'
 import { readChanges } from '../../shared/postgres/changes.ts'
+import { readMembership } from '../../shared/postgres/departures.ts'
 import { takeIncarnation } from '../../shared/postgres/incarnations.ts'
 import type { Db } from '../../shared/postgres/plane.ts'
-import { listRegions } from '../../shared/postgres/regions.ts'
 import type { LiveView } from './live-view.ts'
 
 /** Answers the regions' questions out of Postgres. */
@@ -11,8 +11,7 @@ export function createPolicySource(db: Db, wallMs: () => number, live: LiveView)
     async readChanges(query) {
       const read = await readChanges(db, query)
       // After the revision was read, so that the members are never older than what they are told with.
-      const members = (await listRegions(db)).map((region) => region.id)
-      return { ...read, members }
+      return { ...read, ...(await readMembership(db)) }
     },
     async takeIncarnation({ region, requestId, atLeast }) {
       const heard = live.health(region, wallMs()).incarnation ?? 0

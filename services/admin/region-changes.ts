@@ -1,6 +1,7 @@
 import { REGIONS_MAX } from '../../shared/core/units.ts'
 import { QuotaError } from '../../shared/errors.ts'
 import { type ChangeContext, recordAudit } from '../../shared/postgres/audit.ts'
+import { recordDeparture } from '../../shared/postgres/departures.ts'
 import { type Db, lockPlane, type Trx, takeRevision } from '../../shared/postgres/plane.ts'
 import {
   deleteRegion as deleteStoredRegion,
@@ -85,7 +86,8 @@ export async function deleteRegion(db: Db, change: RegionChange): Promise<void> 
     checkPrecondition(change.precondition, `region ${change.id}`, before)
     await refuseInUse(trx, change.id)
     await deleteStoredRegion(trx, change.id)
-    await takeRevision(trx)
+    const revision = await takeRevision(trx)
+    await recordDeparture(trx, { region: change.id, revision, leastIncarnation: null })
     await recordAudit(trx, change.context, {
       action: 'region.delete',
       objectKind: 'region',

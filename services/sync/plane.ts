@@ -1,11 +1,10 @@
-import type { LedgerLimit } from '../../shared/core/ledger/types.ts'
+import type { LedgerLimit, Membership } from '../../shared/core/ledger/types.ts'
 import type { Policy, RegionId } from '../../shared/core/policy.ts'
 import type { ChangesSince } from '../../shared/nats/policy-client.ts'
 
 /** Every policy of the plane at one revision, and the regions that take part. */
-export interface Plane {
+export interface Plane extends Membership {
   readonly revision: number
-  readonly members: readonly RegionId[]
   readonly policies: ReadonlyMap<number, Policy>
   /**
    * When this process asked for the newest part of it, by its own clock; before all else where it was read from
@@ -22,6 +21,9 @@ export function planeOf(
   return {
     revision,
     members,
+    // Asked for by a region that recovers alone, and such a one asks admin.
+    formerMembers: [],
+    leastIncarnations: {},
     policies: new Map(policies.map((policy) => [policy.id, policy])),
     askedAtMs: Number.NEGATIVE_INFINITY,
   }
@@ -44,7 +46,8 @@ export function applyChanges(plane: Plane, since: ChangesSince, askedAtMs: numbe
     if (change.kind === 'policy') policies.set(id, change.policy)
     else policies.delete(id)
   }
-  return { revision: since.revision, members: since.members, policies, askedAtMs }
+  const { changes: _changes, ...head } = since
+  return { ...head, policies, askedAtMs }
 }
 
 /** The numbers of each limit that the ledger works with. */

@@ -98,8 +98,10 @@ export class Session {
   async usePlane(plane: Plane): Promise<void> {
     const { memory } = this.#deps
     memory.plane = plane
-    const { revision: policyRevision, members } = plane
-    await this.handle({ kind: 'limits', policyRevision, members, limits: ledgerLimits(plane) })
+    const { revision: policyRevision, members, formerMembers, leastIncarnations } = plane
+    const membership = { members, formerMembers, leastIncarnations }
+    const limits = ledgerLimits(plane)
+    await this.handle({ kind: 'limits', policyRevision, limits, ...membership })
     if (memory.writtenPlane !== plane) await this.#writePolicies()
     memory.freshSinceMs = null
     if (memory.isServing) return

@@ -1,3 +1,4 @@
+import type { Membership } from '../core/ledger/types.ts'
 import type { RegionId } from '../core/policy.ts'
 import { QuotaError } from '../errors.ts'
 import {
@@ -24,9 +25,8 @@ const REPLY_TIMEOUT_MS = 2_000
 const PAGES_MAX = 10_000
 
 /** All that changed since a revision, and the revision and members as of the last of it. */
-export interface ChangesSince {
+export interface ChangesSince extends Membership {
   readonly revision: number
-  readonly members: readonly RegionId[]
   readonly changes: readonly PolicyChange[]
 }
 
@@ -66,7 +66,10 @@ export class NatsPolicyClient {
     for (let page = 0; page < PAGES_MAX; page++) {
       const reply = await this.#askPage(since, after)
       changes.push(...reply.changes)
-      if (reply.next === null) return { ...reply, changes }
+      if (reply.next === null) {
+        const { v: _version, next: _next, ...head } = reply
+        return { ...head, changes }
+      }
       after = reply.next
     }
     throw new QuotaError('QUOTA_BUS_UNAVAILABLE', `more than ${PAGES_MAX} pages of changes came`)

@@ -1,4 +1,5 @@
 import type { Msg, NatsConnection } from 'nats'
+import type { Membership } from '../core/ledger/types.ts'
 import type { RegionId } from '../core/policy.ts'
 import { isQuotaError } from '../errors.ts'
 import {
@@ -27,15 +28,16 @@ import type { NatsLink } from './client.ts'
 /** Most changes read for one reply. Few enough that a page of large policies is not read to be thrown away. */
 const CHANGES_PER_READ = Math.min(200, CHANGES_PAGE_MAX)
 
+export interface ChangesRead extends Membership {
+  readonly revision: number
+  readonly changes: readonly PolicyChange[]
+  readonly hasMore: boolean
+}
+
 /** Where the answers come from. Both reject with a QuotaError while the source cannot answer. */
 export interface PolicySource {
   /** Changes with a revision above `after`, in the order of their revisions. */
-  readChanges(query: { readonly after: number; readonly limit: number }): Promise<{
-    readonly revision: number
-    readonly members: readonly RegionId[]
-    readonly changes: readonly PolicyChange[]
-    readonly hasMore: boolean
-  }>
+  readChanges(query: { readonly after: number; readonly limit: number }): Promise<ChangesRead>
   takeIncarnation(question: {
     readonly region: RegionId
     readonly requestId: string
@@ -129,23 +131,17 @@ export class PolicyPublisher {
 }
 
 /** As many of the changes as fit in a reply, and at least one, with where to go on. */
-export function pageOf(read: {
-  readonly revision: number
-  readonly members: readonly RegionId[]
-  readonly changes: readonly PolicyChange[]
-  readonly hasMore: boolean
-}): ChangesReply {
-  const { revision, members } = read
-  const head = { v: POLICY_MESSAGES_VERSION, revision, members: [...members] } as const
-  let bytes = Buffer.byteLength(JSON.stringify({ ...head, changes: [], next: revision }))
+export function pageOf({ changes: found, hasMore, ...read }: ChangesRead): ChangesReply {
+  const head = { v: POLICY_MESSAGES_VERSION, ...read } as const
+  let bytes = Buffer.byteLength(JSON.stringify({ ...head, changes: [], next: read.revision }))
   const changes: PolicyChange[] = []
-  for (const change of read.changes) {
+  for (const change of found) {
     bytes += Buffer.byteLength(JSON.stringify(change)) + 1
     if (bytes > CHANGES_BYTES_MAX && changes.length > 0) break
     changes.push(change)
   }
   const last = changes.at(-1)
-  const isLast = last === undefined || (changes.length === read.changes.length && !read.hasMore)
+  const isLast = last === undefined || (changes.length === found.length && !hasMore)
   return { ...head, changes, next: isLast ? null : revisionOf(last) }
 }
 

@@ -1,11 +1,12 @@
 import { sql } from 'kysely'
 import type { RegionId } from '../core/policy.ts'
 import type { Db, Trx } from './plane.ts'
+import type { RegionState } from './tables.ts'
 
 export interface StoredRegion {
   readonly id: RegionId
   readonly description: string
-  readonly state: 'active'
+  readonly state: RegionState
   readonly revision: number
   readonly registeredAt: Date
 }

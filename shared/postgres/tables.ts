@@ -1,9 +1,14 @@
 import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
 
+/** `draining`: its base is on its way to the others. `removing`: certified as fenced off, on its way out. */
+export type RegionState = 'active' | 'draining' | 'drained' | 'removing'
+
 /** Rows as they are stored; they do not leave shared/postgres. `int8` columns arrive as safe integers. */
 export interface Tables {
   readonly plane: PlaneTable
   readonly regions: RegionsTable
+  readonly removals: RemovalsTable
+  readonly departures: DeparturesTable
   readonly incarnations: IncarnationsTable
   readonly domains: { readonly name: string }
   readonly policies: PoliciesTable
@@ -26,9 +31,23 @@ interface PlaneTable {
 interface RegionsTable {
   readonly id: string
   readonly description: string
-  readonly state: Generated<'active'>
+  readonly state: Generated<RegionState>
   readonly revision: number
   readonly registered_at: GeneratedAlways<Date>
+}
+
+interface RemovalsTable {
+  readonly region: string
+  readonly certified_by: string
+  readonly reason: string
+  readonly certified_at: GeneratedAlways<Date>
+}
+
+interface DeparturesTable {
+  readonly region: string
+  readonly revision: number
+  readonly settled_at: Date | null
+  readonly least_incarnation: number | null
 }
 
 interface IncarnationsTable {

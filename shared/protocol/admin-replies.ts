@@ -78,7 +78,7 @@ export const regionReplySchema = z
   .object({
     id: z.string(),
     description: z.string(),
-    state: z.enum(['active']),
+    state: z.enum(['active', 'draining', 'drained', 'removing']),
     revision: whole,
     registeredAt: time,
     health: z.object({

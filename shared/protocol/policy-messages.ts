@@ -5,7 +5,8 @@
  * JSON with a version; one that is newer is refused and not guessed at.
  */
 import { z } from 'zod'
-import { ALGORITHMS, type Policy, type RegionId, STORE_FAILURE_BEHAVIOURS } from '../core/policy.ts'
+import type { Membership } from '../core/ledger/types.ts'
+import { ALGORITHMS, type Policy, STORE_FAILURE_BEHAVIOURS } from '../core/policy.ts'
 import { POOL_UNITS, REGIONS_MAX, TOKENS_MAX } from '../core/units.ts'
 import { QuotaError } from '../errors.ts'
 import { NAME_PATTERN } from './policy.ts'
@@ -20,6 +21,9 @@ export const CHANGES_BYTES_MAX = 512 * 1024
 
 /** Most changes of one reply. */
 export const CHANGES_PAGE_MAX = 1_000
+
+/** Most former members of one reply: names that were in use within a minute, far above what operators remove. */
+export const FORMER_MEMBERS_MAX = 1_000
 
 const version = z.literal(POLICY_MESSAGES_VERSION)
 const whole = z.number().int().min(0)
@@ -86,11 +90,9 @@ export type PolicyChange =
  * revision than all before it, so a later page carries it. Applying a change twice, or an older one after a
  * newer, must change nothing: the higher revision of a policy stays.
  */
-export interface ChangesReply {
+export interface ChangesReply extends Membership {
   readonly v: typeof POLICY_MESSAGES_VERSION
   readonly revision: number
-  /** Every region of the plane that is registered, in the order of their names. */
-  readonly members: readonly RegionId[]
   readonly changes: readonly PolicyChange[]
   readonly next: number | null
 }
@@ -99,6 +101,8 @@ export const changesReplySchema = z.object({
   v: version,
   revision: whole,
   members: z.array(name).max(REGIONS_MAX),
+  formerMembers: z.array(name).max(FORMER_MEMBERS_MAX),
+  leastIncarnations: z.record(name, positive),
   changes: z.array(changeSchema).max(CHANGES_PAGE_MAX),
   next: whole.nullable(),
 }) satisfies z.ZodType<ChangesReply>

@@ -12,6 +12,7 @@ import {
   pass,
   receive,
   reclaim,
+  recover,
   restart,
   send,
 } from './rules.ts'
@@ -36,6 +37,7 @@ export function visitNext(world: World, state: State, visit: Visit): void {
   for (let self = 0; self < state.regions.length; self++) {
     visitSends(world, state, self, visit)
     visitCrashes(world, state, self, visit)
+    visitRecovery(world, state, self, visit)
     visitEpoch(world, state, self, visit)
     for (let peer = 0; peer < state.regions.length; peer++) {
       if (peer === self) continue
@@ -135,6 +137,13 @@ function visitCrashes(world: World, state: State, self: number, visit: Visit): v
   for (const stage of stagesAfterAmnesia(world, state)) {
     crash(loseMemory(world, region, stage), 'losses', 'loses its memory')
   }
+}
+
+function visitRecovery(world: World, state: State, self: number, visit: Visit): void {
+  const recovered = recover(world, at(state.regions, self), self)
+  if (recovered === null) return
+  const next = { ...state, regions: withAt(state.regions, self, recovered) }
+  visit(next, () => `${nameOf(self)} has every answer and recovers`)
 }
 
 /** What the plane tells a region that comes back: no epoch yet, while nobody adopted one; the open one; the closed. */

@@ -38,12 +38,14 @@ export class StateEncoder {
   /** Age at which a send dates nothing any more, even by a late clock. */
   readonly #expiry: number
   readonly #wait: number
+  readonly #hasLosses: boolean
   readonly #order: readonly number[]
 
   constructor(scope: Scope, order: readonly number[]) {
     this.#ttl = scope.ttl
     this.#expiry = scope.ttl + scope.slack
     this.#wait = scope.lenderWait
+    this.#hasLosses = scope.lossesMax > 0
     this.#order = order
   }
 
@@ -116,8 +118,14 @@ export class StateEncoder {
     this.#put(origin - lend.returned)
     this.#putBorrow(to, borrow)
     this.#putLoans({ from, to, lend, borrow, loans })
-    for (const message of at(at(state.links, borrower), lender)) {
-      this.#putReturn(message, from, lend)
+    const returns = at(at(state.links, borrower), lender)
+    for (const message of returns) this.#putReturn(message, from, lend)
+    if (!this.#hasLosses) return
+    this.#put(borrow.incarnation)
+    if (from.recoveringUntil === null) return
+    this.#put(at(from.peers, borrower).answer >= from.incarnation ? 1 : 0)
+    for (const message of returns) {
+      this.#put(message.borrow.incarnation >= from.incarnation ? 1 : 0)
     }
   }
 

@@ -28,6 +28,7 @@ import {
   pass,
   receive,
   reclaim,
+  recover,
   restart,
   send,
 } from './rules.ts'
@@ -54,6 +55,7 @@ class Cosimulation {
     lapses: 0,
     restarts: 0,
     losses: 0,
+    answered: 0,
   }
   #parcels: Parcel[] = []
   #nowMs = 0
@@ -191,13 +193,22 @@ class Cosimulation {
     this.#check(lane, self)
   }
 
-  /** Lets the model's clock catch up. It recovers when the product does, which must not be early. */
+  /** Lets the model's clock catch up. It recovers when the product does, or later when that must be allowed. */
   #pass(lane: Lane): void {
     const clock = this.#clock(lane)
     const isRecovering = lane.production.state.recoveringUntilMs !== null
-    if (!isRecovering && clock < lane.recoversAt) throw new Disagreement('recovery ended early')
+    const isWaiting = isRecovering || clock < lane.recoversAt
     const model = pass(this.#world, lane.model, clock)
-    lane.model = { ...model, recoveringUntil: isRecovering ? Number.POSITIVE_INFINITY : null }
+    lane.model = { ...model, recoveringUntil: isWaiting ? Number.POSITIVE_INFINITY : null }
+  }
+
+  /** A recovery that ended before its time must be one that every peer has answered. */
+  #followRecovery(lane: Lane, self: number): void {
+    const isRecovering = lane.production.state.recoveringUntilMs !== null
+    if (isRecovering || lane.model.recoveringUntil === null) return
+    this.#moves.answered += 1
+    lane.recoversAt = Number.NEGATIVE_INFINITY
+    lane.model = this.#allowed(recover(this.#world, lane.model, self), lane, 'ends its recovery')
   }
 
   /** One event at a region: the product acts on it, then the model has to allow each thing that it did. */
@@ -216,6 +227,7 @@ class Cosimulation {
     if (parcel !== null) {
       lane.model = receive(this.#world, lane.model, parcel.from, parcel.message)
     }
+    this.#followRecovery(lane, self)
     for (let peer = 0; peer < this.#lanes.length; peer++) {
       if (peer === self) continue
       this.#followLender(lane, self, peer)

@@ -19,6 +19,8 @@ export interface Moves {
   lapses: number
   restarts: number
   losses: number
+  /** Recoveries that ended before their time. */
+  answered: number
 }
 
 /** One region: as the product runs it, and as the model does. */

@@ -104,7 +104,17 @@ export class ProductionRegion {
     this.#limit = limit
     this.#revision = policyRevision
     const limits = new Map([[limit.id, limit]])
-    this.act({ kind: 'limits', policyRevision, limits, members: this.#members }, nowMs)
+    this.act(
+      {
+        kind: 'limits',
+        policyRevision,
+        limits,
+        members: this.#members,
+        formerMembers: [],
+        leastIncarnations: {},
+      },
+      nowMs,
+    )
   }
 
   /** One event with all that follows from it. */

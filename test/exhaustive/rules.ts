@@ -9,6 +9,7 @@ import {
   at,
   type Borrow,
   type EpochStage,
+  type Heard,
   type Lend,
   type Message,
   type Peer,
@@ -42,7 +43,7 @@ export function send(
       ack: heard === null || isRecovering ? null : { boot: heard.boot, sentAt: heard.sentAt },
       lend: { term: lend.term, to: lend.to, lent: lend.lent + early.lent },
       borrow: {
-        incarnation: borrow.incarnation,
+        incarnation: answerOf(world, borrow, heard),
         term: borrow.term,
         dead: borrow.dead,
         gaveBack: borrow.gaveBack + early.gaveBack,
@@ -51,6 +52,12 @@ export function send(
     }
   }
   return { region: { ...region, seq, peers, isFresh: false }, messageTo }
+}
+
+/** The latest incarnation of a peer of whose former ones this region uses nothing. */
+function answerOf(world: World, borrow: Borrow, heard: Heard | null): number {
+  const isUnheeding = world.mutant === 'answers-without-letting-go' && heard !== null
+  return isUnheeding ? heard.incarnation : borrow.incarnation
 }
 
 /** What the two mutants that publish first add to a record: a move that the share does not show yet. */
@@ -73,14 +80,34 @@ function toldTooEarly(
 export function receive(world: World, region: Region, from: number, message: Message): Region {
   const known = at(region.peers, from)
   if (known.heard !== null && !isNewer(message, known.heard)) return region
+  if (message.incarnation < known.borrow.incarnation) return region
   const { incarnation, boot, seq, sentAt } = message
   const peer: Peer = {
     heard: { incarnation, boot, seq, sentAt, at: region.clock },
     lend: receiveReturns(world, region, known.lend, message),
-    borrow: receiveLoans(world, region, known.borrow, message),
+    borrow: receiveLoans(world, region, followLife(world, known.borrow, message), message),
     adopted: known.adopted || message.adopted,
+    answer: Math.max(known.answer, message.borrow.incarnation),
   }
   return { ...region, isFresh: true, peers: withAt(region.peers, from, peer) }
+}
+
+/** A later life of a lender: nothing of the former one is used any more, which is what its next record says. */
+function followLife(world: World, borrow: Borrow, { incarnation }: Message): Borrow {
+  if (incarnation <= borrow.incarnation || world.mutant === 'answers-without-letting-go') {
+    return borrow
+  }
+  return { ...beginTerm(incarnation, 0), dead: true }
+}
+
+/** END OF RECOVERY: before its time only once every peer has said that it uses no forgotten loan. */
+export function recover(world: World, region: Region, self: number): Region | null {
+  if (region.recoveringUntil === null) return null
+  const isAnswered = region.peers.every(
+    ({ answer }, peer) => peer === self || answer >= region.incarnation,
+  )
+  if (!isAnswered && world.mutant !== 'recovers-without-an-answer') return null
+  return { ...region, recoveringUntil: null, isFresh: true }
 }
 
 /** As lender: notes what came back in the present term, and takes all back when the borrower swears it is dead. */
@@ -207,6 +234,7 @@ export function restart(world: World, region: Region): Region {
       lend: { ...lend, ackedAt },
       borrow: { ...borrow, until: null, dead: true },
       adopted: false,
+      answer: 0,
     }
   })
   return { ...region, boot: region.boot + 1, isFresh: true, peers }

@@ -105,4 +105,6 @@ export const MUTANT_SCOPES: Readonly<Record<Mutant, Scope>> = {
   'reclaims-without-waiting': ONE_LENDER,
   'amnesiac-uses-old-base': EPOCH_LOSS,
   'amnesiac-adopts-early': EPOCH_LOSS,
+  'recovers-without-an-answer': ONE_LENDER_LOSS,
+  'answers-without-letting-go': ONE_LENDER_LOSS,
 }

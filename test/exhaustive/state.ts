@@ -67,6 +67,8 @@ export interface Peer {
   readonly borrow: Borrow
   /** The peer was heard to have adopted the open base epoch. */
   readonly adopted: boolean
+  /** The latest incarnation of this region of which the peer has said that it uses nothing of an earlier one. */
+  readonly answer: number
 }
 
 /**
@@ -129,6 +131,7 @@ export const STRANGER: Peer = {
   lend: { term: 0, to: 0, ackedAt: null, lent: 0, returned: 0 },
   borrow: { incarnation: 0, term: 0, until: null, dead: false, lent: 0, gaveBack: 0 },
   adopted: false,
+  answer: 0,
 }
 
 /** Every region with its base, nobody met. */

@@ -1,7 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { runChaos } from './model/chaos.ts'
 import { Violation } from './model/checks.ts'
-import { cutInLongWindow, healAtLapse, type Scenario } from './model/scenarios.ts'
+import {
+  cutInLongWindow,
+  healAtLapse,
+  loseLenderOfCutBorrower,
+  type Scenario,
+} from './model/scenarios.ts'
 import { MUTANTS, type MutantName } from './mutants.ts'
 import { eachSeed } from './seeds.ts'
 
@@ -11,6 +16,7 @@ const chaos: Scenario = (seed, mutant = {}) => runChaos({ seed, forMs: 40_000, m
 const SCENARIOS: Partial<Record<MutantName, Scenario>> = {
   'a lapsed term is revived by a late acknowledgement': healAtLapse,
   'units of a lapsed loan are not quarantined': cutInLongWindow,
+  'a recovery ends with the answers of a majority': loseLenderOfCutBorrower,
 }
 
 const SEEDS_MAX = 60
@@ -27,6 +33,7 @@ describe('the faithful protocol', () => {
   it('passes the scenarios that catch its broken variants', () => {
     eachSeed(SEEDS_MAX, (seed) => healAtLapse(seed))
     eachSeed(5, (seed) => cutInLongWindow(seed))
+    eachSeed(5, (seed) => loseLenderOfCutBorrower(seed))
   })
 })
 

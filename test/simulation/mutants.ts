@@ -16,6 +16,7 @@ export interface Mutant {
   readonly onRecord?: (record: RegionRecord, state: LedgerState) => RegionRecord
   readonly beforeStep?: (state: LedgerState, event: LedgerEvent, nowMs: number) => LedgerState
   readonly afterStep?: (state: LedgerState, event: LedgerEvent, nowMs: number) => LedgerState
+  readonly onSend?: (record: RegionRecord, state: LedgerState) => RegionRecord
   readonly onOutcome?: (outcome: ShareOutcome) => ShareOutcome
   readonly continuity?: (continuity: Continuity) => Continuity
   /** Pairs never reach the store. */
@@ -136,6 +137,53 @@ const adoptsAtOnce: Mutant = {
   },
 }
 
+const majorityAnswers: Mutant = {
+  beforeStep: (state, _event, nowMs) => {
+    if (state.recoveringUntilMs === null) return state
+    const answers = state.members.filter((region) => {
+      const claim = state.heard.get(region)?.record.pairs[state.self]?.borrow
+      return region === state.self || (claim?.[0] ?? 0) >= state.incarnation
+    })
+    const isMajority = 2 * answers.length > state.members.length
+    return isMajority ? { ...state, recoveringUntilMs: nowMs } : state
+  },
+}
+
+/** What a daemon knew before it heard of a peer's new life: the mutant below goes on with that. */
+const beforeNewLife = new WeakMap<LedgerEvent, LedgerState>()
+
+const answersUnheeding: Mutant = {
+  beforeStep: (state, event) => {
+    if (event.kind === 'record') beforeNewLife.set(event, state)
+    return state
+  },
+  afterStep: (state, event) => {
+    const before = beforeNewLife.get(event)
+    if (event.kind !== 'record' || before === undefined) return state
+    const { from, mark, pairs } = event.record
+    const pair = before.pairs.get(from)
+    const isAddressed = pairs[state.self]?.lend[1] === state.incarnation
+    if (pair === undefined || isAddressed || mark.incarnation <= pair.borrow.incarnation)
+      return state
+    const keys = new Map(state.keys)
+    for (const [id, key] of before.keys) {
+      const now = keys.get(id)
+      const loan = key.row.borrowed[from]
+      if (now === undefined || loan === undefined) continue
+      const borrowed = { ...now.row.borrowed, [from]: loan }
+      keys.set(id, { ...now, row: { ...now.row, borrowed } })
+    }
+    return withPair({ ...state, keys }, from, { ...pair, ackedAtMs: pair.ackedAtMs })
+  },
+  onSend: (record, state) => {
+    const answered = Object.entries(record.pairs).map(([peer, pair]) => {
+      const incarnation = state.heard.get(peer)?.record.mark.incarnation ?? pair.borrow[0]
+      return [peer, { ...pair, borrow: [incarnation, pair.borrow[1], pair.borrow[2]] as const }]
+    })
+    return { ...record, pairs: Object.fromEntries(answered) }
+  },
+}
+
 /** By the rule that each leaves out. */
 export const MUTANTS = {
   'a lease is dated by the receipt of the acknowledgement': datedAtReceipt,
@@ -152,6 +200,8 @@ export const MUTANTS = {
   'a daemon that restarted trusts the leases that it finds': trustsFoundLeases,
   'a lender that restarted does not wait again': forgetsWaiting,
   'terms are not durable': { losesPairs: true },
+  'a recovery ends with the answers of a majority': majorityAnswers,
+  'an answer is given by whoever hears, without letting go of loans': answersUnheeding,
   'a refused shrink is told of nevertheless': { onOutcome: () => 'written' as const },
 } satisfies Record<string, Mutant>
 

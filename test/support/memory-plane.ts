@@ -8,6 +8,8 @@ export class MemoryPlane implements PolicySource {
   readonly #incarnations = new Map<string, number>()
   readonly #answered = new Map<string, { incarnation: number; first: boolean }>()
   members: readonly string[]
+  formerMembers: readonly string[] = []
+  leastIncarnations: Readonly<Record<string, number>> = {}
   revision = 1
 
   constructor(members: readonly string[]) {
@@ -34,6 +36,8 @@ export class MemoryPlane implements PolicySource {
     return {
       revision: this.revision,
       members: this.members,
+      formerMembers: this.formerMembers,
+      leastIncarnations: this.leastIncarnations,
       changes: newer.slice(0, query.limit),
       hasMore: newer.length > query.limit,
     }

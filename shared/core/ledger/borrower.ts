@@ -15,6 +15,7 @@ import type { RecordRow, RegionRecord } from './types.ts'
 
 /** Takes in what a lender says it lent to this region, and renews the lease if it acknowledged a record. */
 export function receiveLoans(draft: Draft, record: RegionRecord): void {
+  followLife(draft, record.from, record.mark.incarnation)
   const addressed = record.pairs[draft.self]?.lend
   // Loans to an earlier incarnation of this region are not this one's to use.
   if (addressed === undefined || addressed[1] !== draft.incarnation) return
@@ -34,6 +35,17 @@ export function receiveLoans(draft: Draft, record: RegionRecord): void {
   }
   dropClosed(draft, record)
   renewLease(draft, record)
+}
+
+/**
+ * Lets go of all that earlier incarnations of a peer lent, once a later one is heard of, and says so: a lender that
+ * lost its memory waits no longer than until everybody did. Durable like any term, so no late record of an earlier
+ * life revives anything, whether or not this region was restarted in between.
+ */
+export function followLife(draft: Draft, lender: RegionId, incarnation: number): void {
+  if (incarnation <= pairOf(draft, lender).borrow.incarnation) return
+  beginTerm(draft, lender, { incarnation, term: 0, dead: true })
+  askToPublish(draft, 'urgent')
 }
 
 function receiveRow(draft: Draft, lender: RegionId, row: RecordRow): void {

@@ -91,15 +91,33 @@ export function beginRecovery(draft: Draft): void {
   draft.recoveringUntilMs = draft.nowMs + LENDER_WAIT_MS
 }
 
-/** Ends the recovery when its time has come: buckets get their base back, windows once the running one is over. */
+/**
+ * Ends the recovery when its time has come, or as soon as nobody can be using a forgotten loan: buckets get their
+ * base back, windows once the running one is over.
+ */
 export function endRecovery(draft: Draft): void {
-  if (draft.recoveringUntilMs !== null && draft.nowMs >= draft.recoveringUntilMs) {
+  const endMs = draft.recoveringUntilMs
+  if (endMs !== null && (draft.nowMs >= endMs || isAnsweredByAll(draft))) {
     draft.recoveringUntilMs = null
     drainFrom(draft, storeNow(draft))
   }
   for (const [limitId, end] of draft.drains) {
     if (storeNow(draft) >= end) draft.drains.delete(limitId)
   }
+}
+
+/**
+ * True when every region that may have borrowed of an earlier incarnation of this one has said that it uses nothing
+ * of it any more. All of them, since one that was not heard may hold what none of the others knows of. A region that
+ * was removed is not heard, so one that was removed lately means the full wait.
+ */
+function isAnsweredByAll(draft: Draft): boolean {
+  if (!draft.members.includes(draft.self)) return false
+  return [...draft.members, ...draft.formerMembers].every((region) => {
+    if (region === draft.self) return true
+    const answer = draft.heard.get(region)?.record.pairs[draft.self]?.borrow[0] ?? 0
+    return answer >= draft.incarnation
+  })
 }
 
 /**

@@ -6,7 +6,7 @@
 
 import { POOL_UNITS } from '../units.ts'
 import { receiveLoans } from './borrower.ts'
-import { type Draft, limitOf, track } from './draft.ts'
+import { type Draft, limitOf, pairOf, track } from './draft.ts'
 import { basesMax, basesOf, followEpochs } from './homes.ts'
 import { receiveReturns } from './lender.ts'
 import { rebalance } from './rebalance.ts'
@@ -21,6 +21,8 @@ export function receiveRecord(draft: Draft, record: RegionRecord): void {
   if (!draft.members.includes(record.from)) return
   const known = draft.heard.get(record.from)
   if (known !== undefined && !isNewer(record.mark, known.record.mark)) return
+  // Of a life that is over: this region has said that it uses nothing of it any more.
+  if (record.mark.incarnation < pairOf(draft, record.from).borrow.incarnation) return
   const sound = record.rows.filter((row) => isPlausible(draft, record, row))
   const rows = new Map(sound.map((row) => [row.id, row]))
   draft.heard.set(record.from, { record, rows, atMs: draft.nowMs })

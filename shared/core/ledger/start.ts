@@ -111,6 +111,7 @@ export function settle(draft: Draft): void {
 }
 
 function forgetLedger(state: LedgerState): LedgerState {
-  const { limits, members, policyRevision, alarms } = state
-  return { ...createLedger(state.self), limits, members, policyRevision, alarms }
+  const { limits, members, formerMembers, policyRevision, alarms } = state
+  const known = { limits, members, formerMembers, policyRevision, alarms }
+  return { ...createLedger(state.self), ...known }
 }

@@ -95,6 +95,7 @@ export interface LedgerState {
   /** Null before the first `limits`, and again after amnesia. */
   readonly limits: ReadonlyMap<number, LedgerLimit> | null
   readonly members: readonly RegionId[]
+  readonly formerMembers: readonly RegionId[]
   readonly policyRevision: number
   readonly epochs: ReadonlyMap<number, EpochProgress>
   readonly storeOffsetMs: number
@@ -126,6 +127,7 @@ export function createLedger(self: RegionId): LedgerState {
     keys: new Map(),
     limits: null,
     members: [],
+    formerMembers: [],
     policyRevision: -1,
     epochs: new Map(),
     storeOffsetMs: 0,

@@ -7,7 +7,7 @@
  */
 import { assert, unreachable } from '../assert.ts'
 import type { RegionId } from '../policy.ts'
-import { endTerm, lapseAllDue } from './borrower.ts'
+import { endTerm, followLife, lapseAllDue } from './borrower.ts'
 import { askToPublish, closeDraft, type Draft, openDraft } from './draft.ts'
 import { confirmShares, flush } from './flush.ts'
 import { adoptEpochs, endRecovery } from './homes.ts'
@@ -64,6 +64,7 @@ function apply(draft: Draft, event: LedgerEvent): void {
     case 'record':
       adoptEpochs(draft)
       receiveRecord(draft, event.record)
+      endRecovery(draft)
       break
     case 'shares-written':
       adoptEpochs(draft)
@@ -81,10 +82,14 @@ function apply(draft: Draft, event: LedgerEvent): void {
 function useLimits(draft: Draft, event: Extract<LedgerEvent, { kind: 'limits' }>): void {
   draft.limits = event.limits
   draft.members = [...event.members].sort()
+  draft.formerMembers = event.formerMembers
   draft.policyRevision = event.policyRevision
   draft.mustWriteHomes = true
   for (const peer of draft.heard.keys()) {
     if (!draft.members.includes(peer)) removePeer(draft, peer)
+  }
+  for (const [peer, least] of Object.entries(event.leastIncarnations)) {
+    if (peer !== draft.self) followLife(draft, peer, least)
   }
   settle(draft)
   askToPublish(draft, 'tick')

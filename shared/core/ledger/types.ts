@@ -79,7 +79,11 @@ export interface PairState {
     readonly borrowerIncarnation: number
     readonly born: number
   }
-  /** As borrower from the peer. `dead`: this term's loans have lapsed and are never used again. */
+  /**
+   * As borrower from the peer. `dead`: this term's loans have lapsed and are never used again. `incarnation` is the
+   * latest of the peer that was ever heard of: of what an earlier one lent nothing is used any more, whichever
+   * record may still come, and records say so. A peer that lost its memory waits for just that.
+   */
   readonly borrow: { readonly incarnation: number; readonly term: number; readonly dead: boolean }
 }
 
@@ -201,6 +205,19 @@ export type LedgerEffect =
  */
 export type Continuity = 'first' | 'kept' | 'held' | 'lost'
 
+/** Who takes part in the plane, as of one of its revisions. */
+export interface Membership {
+  /** Every region that was registered and not removed. */
+  readonly members: readonly RegionId[]
+  /** Regions removed so lately that another may not have known and lent to them since. */
+  readonly formerMembers: readonly RegionId[]
+  /**
+   * Regions that were removed unheard, on an operator's word: what their earlier incarnations knew is void, since
+   * others have their part of the limits since. Such an incarnation is not believed any more, and must not go on.
+   */
+  readonly leastIncarnations: Readonly<Record<RegionId, number>>
+}
+
 export type LedgerEvent =
   | {
       readonly kind: 'started'
@@ -221,15 +238,14 @@ export type LedgerEvent =
       readonly bootedAtStoreMs: number
     }
   /**
-   * The policy snapshot changed. `members`: every region of the plane that was not removed. The ledger acts only
-   * once it has both `started` and `limits`, in either order; an older revision than the last is ignored.
+   * The policy snapshot changed. The ledger acts only once it has both `started` and `limits`, in either order; an
+   * older revision than the last is ignored.
    */
-  | {
+  | (Membership & {
       readonly kind: 'limits'
       readonly policyRevision: number
       readonly limits: ReadonlyMap<number, LedgerLimit>
-      readonly members: readonly RegionId[]
-    }
+    })
   /** A reading of this region's Redis: tracked keys, and untracked ones that ran short (`noticed`). */
   | {
       readonly kind: 'measured'

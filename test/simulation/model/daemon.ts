@@ -147,8 +147,10 @@ export class DaemonModel {
   }
 
   #limits(plane: Plane): LedgerEvent {
+    const { revision: policyRevision, limits } = plane
     const { members } = this.#setting
-    return { kind: 'limits', policyRevision: plane.revision, limits: plane.limits, members }
+    const membership = { members, formerMembers: [], leastIncarnations: {} }
+    return { kind: 'limits', policyRevision, limits, ...membership }
   }
 
   /** Read over a connection that takes a moment: never more than the true difference. */
@@ -265,7 +267,7 @@ export class DaemonModel {
   }
   /** Ticks publish at once; urgent records keep their distance from the last. */
   #publish(isUrgent: boolean): void {
-    const { scheduler, publish } = this.#setting
+    const { scheduler, publish, mutant } = this.#setting
     const waitMs = isUrgent ? this.#sentMs + URGENT_SPACING_MS - scheduler.nowMs : 0
     if (waitMs > 0) {
       if (!this.#isUrgent) this.#wake(waitMs)
@@ -276,7 +278,7 @@ export class DaemonModel {
     this.#sentMs = scheduler.nowMs
     const { state, record } = buildRecord(this.state, [], this.nowMs())
     this.state = state
-    publish(record)
+    publish(mutant.onSend?.(record, state) ?? record)
   }
 
   #wake(afterMs: number): void {

@@ -56,3 +56,23 @@ export const cutInLongWindow: Scenario = (seed, mutant = FAITHFUL) => {
   world.run(50_000)
   return world
 }
+
+/** A lender loses its memory while its borrower is cut off from it, and a third region hears and answers it. */
+export const loseLenderOfCutBorrower: Scenario = (seed, mutant = FAITHFUL) => {
+  const world = new World({
+    seed,
+    mutant,
+    regions: ['a', 'b', 'c'],
+    limits: [aLimit({ weights: { a: 80, b: 10, c: 10 } })],
+    weather: FAIR,
+    trafficMs: 100,
+    measureMs: 100,
+    demand: (_id, region, nowMs) =>
+      region === 'b' || (region === 'a' && nowMs > 8_000) ? 900 : 10,
+  })
+  world.run(8_000)
+  world.network.cutBoth('a', 'b')
+  world.loseRegion('a', 50)
+  world.run(6_000)
+  return world
+}

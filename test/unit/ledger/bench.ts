@@ -49,6 +49,8 @@ export class Bench {
   nowMs = 100_000
   /** Shrinks that the store refuses. */
   isOccupied = false
+  formerMembers: readonly string[] = []
+  leastIncarnations: Readonly<Record<string, number>> = {}
   readonly sites = new Map<string, Site>()
   readonly effects: LedgerEffect[] = []
   #limits: readonly LedgerLimit[]
@@ -125,6 +127,8 @@ export class Bench {
       policyRevision: this.#revision,
       limits: new Map(this.#limits.map((limit) => [limit.id, limit])),
       members: [...this.sites.keys()],
+      formerMembers: this.formerMembers,
+      leastIncarnations: this.leastIncarnations,
     })
   }
 

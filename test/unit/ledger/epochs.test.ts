@@ -138,7 +138,14 @@ describe('a new base split', () => {
     bench.setLimits([opened(aLimit(), 20, 80)])
     bench.giveLimits('a')
     const limits = new Map([[1, aLimit()]])
-    bench.feed('a', { kind: 'limits', policyRevision: 1, limits, members: ['a', 'b'] })
+    bench.feed('a', {
+      kind: 'limits',
+      policyRevision: 1,
+      limits,
+      members: ['a', 'b'],
+      formerMembers: [],
+      leastIncarnations: {},
+    })
     expect(home(bench, 'a')).toBe(200_000)
   })
 })

@@ -60,7 +60,14 @@ describe('a record', () => {
       [2, ['b']],
       [3, ['a', 'b']],
     ] as const) {
-      bench.feed('b', { kind: 'limits', policyRevision, limits, members })
+      bench.feed('b', {
+        kind: 'limits',
+        policyRevision,
+        limits,
+        members,
+        formerMembers: [],
+        leastIncarnations: {},
+      })
     }
     bench.hear('b', early)
     expect(borrowed(bench)).toBe(0)

@@ -163,7 +163,14 @@ describe('before it has both a start and limits', () => {
     const state = createLedger('a')
     expect(step(state, { kind: 'tick' }, 0)).toEqual({ state, effects: [] })
     const limits = new Map([[1, aLimit()]])
-    const event = { kind: 'limits', policyRevision: 1, limits, members: ['a', 'b'] } as const
+    const event = {
+      kind: 'limits',
+      policyRevision: 1,
+      limits,
+      members: ['a', 'b'],
+      formerMembers: [],
+      leastIncarnations: {},
+    } as const
     const given = step(state, event, 0)
     expect(given.effects).toEqual([])
     expect(step(given.state, { kind: 'tick' }, LOAN_TTL_MS).effects).toEqual([])

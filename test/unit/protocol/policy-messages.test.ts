@@ -45,7 +45,14 @@ function aChange(revision: number, changes: Partial<Policy> = {}): PolicyChange 
 }
 
 const read = (changes: readonly PolicyChange[], hasMore = false) =>
-  pageOf({ revision: 99, members: ['us-east-1'], changes, hasMore })
+  pageOf({
+    revision: 99,
+    members: ['us-east-1'],
+    formerMembers: [],
+    leastIncarnations: {},
+    changes,
+    hasMore,
+  })
 
 describe('a page of changes', () => {
   it('is the last when everything fits and nothing more is there', () => {

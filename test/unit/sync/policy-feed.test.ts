@@ -13,6 +13,8 @@ const members = ['us-east-1']
 const saved = (revision: number, capacity: number): ChangesSince => ({
   revision,
   members,
+  formerMembers: [],
+  leastIncarnations: {},
   changes: [changeOf(revision, capacity)],
 })
 
@@ -42,6 +44,8 @@ describe('a plane', () => {
     const removed = {
       revision: 3,
       members,
+      formerMembers: [],
+      leastIncarnations: {},
       changes: [{ kind: 'removed', id: 1, revision: 3 }],
     } as const
     const none = applyChanges(one, removed, 0)

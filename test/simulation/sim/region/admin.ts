@@ -58,7 +58,11 @@ export class Admin {
   }
 
   setMembers(members: readonly RegionId[]): void {
-    this.plane = { ...this.plane, members, revision: this.plane.revision + 1 }
+    const gone = this.plane.members.filter((region) => !members.includes(region))
+    const formerMembers = [...this.plane.formerMembers, ...gone].filter(
+      (region) => !members.includes(region),
+    )
+    this.plane = { ...this.plane, members, formerMembers, revision: this.plane.revision + 1 }
     this.#onChange()
   }
 

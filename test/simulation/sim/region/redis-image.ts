@@ -1,18 +1,29 @@
 import type { CounterId } from '../../../../shared/core/descriptor.ts'
-import type { LedgerLimit, LedgerRow, PairState } from '../../../../shared/core/ledger/types.ts'
+import type {
+  LedgerLimit,
+  LedgerRow,
+  Membership,
+  PairState,
+} from '../../../../shared/core/ledger/types.ts'
 import type { RegionId, RegionLimit } from '../../../../shared/core/policy.ts'
 import type { Counter } from './counters.ts'
 
 /** Every limit of the plane at one revision, and the regions that take part. */
-export interface Plane {
+export interface Plane extends Membership {
   readonly revision: number
-  readonly members: readonly RegionId[]
   readonly limits: ReadonlyMap<number, LedgerLimit>
   /** Number of the region's question that this answers; 0 where nobody asked. */
   readonly answers: number
 }
 
-export const EMPTY_PLANE: Plane = { revision: 0, members: [], limits: new Map(), answers: 0 }
+export const EMPTY_PLANE: Plane = {
+  revision: 0,
+  members: [],
+  formerMembers: [],
+  leastIncarnations: {},
+  limits: new Map(),
+  answers: 0,
+}
 
 export interface Meta {
   readonly fence: number

@@ -81,8 +81,8 @@ export class Session {
 
   *usePlane(): Task {
     const { memory, connection } = this.#deps
-    const { revision: policyRevision, members, limits } = memory.plane
-    yield* this.handle({ kind: 'limits', policyRevision, members, limits })
+    const { revision: policyRevision, answers: _answers, ...plane } = memory.plane
+    yield* this.handle({ kind: 'limits', policyRevision, ...plane })
     yield* this.#writePolicies()
     if (this.#isServing) return
     yield* this.write(() => connection.redis.loadScripts(), null)

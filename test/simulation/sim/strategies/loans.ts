@@ -8,6 +8,7 @@ import { POOL_UNITS } from '../../../../shared/core/units.ts'
 import { encodeRecord } from '../../../../shared/protocol/record.ts'
 import { Admin } from '../region/admin.ts'
 import { LIMIT_ID, LoansRegion } from '../region/loans-region.ts'
+import { EMPTY_PLANE } from '../region/redis-image.ts'
 import { regionName, type World } from '../world/world.ts'
 import type { Attempt, Outcome, Strategy } from './strategy.ts'
 
@@ -29,7 +30,9 @@ export class Loans implements Strategy {
     )
     const members = world.regions.filter((_, index) => world.spec.absent?.includes(index) !== true)
     const limits = new Map([[LIMIT_ID, limitOf(world)]])
-    this.admin = new Admin({ revision: 1, members, limits, answers: 0 }, () => this.#tellPlane())
+    this.admin = new Admin({ ...EMPTY_PLANE, revision: 1, members, limits }, () =>
+      this.#tellPlane(),
+    )
     this.faults = world.regions.map(
       (_, index) => new LoansRegion(world, index, this.#outside(index)),
     )
