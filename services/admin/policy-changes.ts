@@ -1,35 +1,21 @@
-import { splitBase } from '../../shared/core/base-split.ts'
-import type { BaseSplit } from '../../shared/core/policy.ts'
-import { type InputProblem, QuotaError } from '../../shared/errors.ts'
+import { QuotaError } from '../../shared/errors.ts'
 import { type ChangeContext, recordAudit } from '../../shared/postgres/audit.ts'
-import { openEpoch } from '../../shared/postgres/epochs.ts'
 import { type Db, lockPlane, type Trx, takeRevision } from '../../shared/postgres/plane.ts'
 import {
-  deleteLimits,
   deletePolicy as deleteStoredPolicy,
   findPolicy,
   findPolicyByMatch,
-  insertLimit,
   insertPolicy,
-  type LimitValues,
   type PolicyKey,
   resetUsage,
   touchPolicy,
-  updateLimit,
   updatePolicy,
 } from '../../shared/postgres/policies.ts'
-import {
-  isSameSplit,
-  type StoredLimit,
-  type StoredPolicy,
-} from '../../shared/postgres/policy-rows.ts'
+import type { StoredPolicy } from '../../shared/postgres/policy-rows.ts'
 import { listRegions } from '../../shared/postgres/regions.ts'
-import {
-  type LimitDocument,
-  type PolicyDocument,
-  weightSteps,
-} from '../../shared/protocol/policy.ts'
+import type { PolicyDocument } from '../../shared/protocol/policy.ts'
 import { invalidInput } from '../../shared/protocol/zod-problems.ts'
+import { writeLimits } from './limit-changes.ts'
 import { checkPrecondition, type Precondition } from './preconditions.ts'
 import { documentOf } from './views/policy.ts'
 
@@ -65,7 +51,8 @@ export async function putPolicy(
     }
     await refuseSameMatch(trx, document)
     const revision = await takeRevision(trx)
-    const values = { ...document, revision }
+    const relaxedPercent = document.relaxedPercent ?? null
+    const values = { ...document, relaxedPercent, revision }
     const id = before?.id ?? (await insertPolicy(trx, values))
     if (before !== null) await updatePolicy(trx, id, values)
     const members = (await listRegions(trx)).map((region) => region.id)
@@ -168,73 +155,6 @@ async function refuseSameMatch(trx: Trx, document: PolicyDocument): Promise<void
       { field: 'match', message, fix: `change one of the two, or add the limits to ${other}` },
     ],
   })
-}
-
-interface LimitChanges {
-  readonly policyId: number
-  readonly before: readonly StoredLimit[]
-  readonly document: PolicyDocument
-  readonly members: readonly string[]
-}
-
-async function writeLimits(trx: Trx, changes: LimitChanges): Promise<void> {
-  const kept = new Map<number, StoredLimit>()
-  for (const [index, limit] of changes.document.limits.entries()) {
-    const before = changes.before.find((candidate) => isSameCounter(candidate, limit))
-    if (before !== undefined) kept.set(index, before)
-  }
-  const keptIds = new Set([...kept.values()].map((limit) => limit.id))
-  const gone = changes.before.filter((limit) => !keptIds.has(limit.id))
-  // First, because a limit of another algorithm takes over the name.
-  await deleteLimits(
-    trx,
-    gone.map((limit) => limit.id),
-  )
-  for (const [position, limit] of changes.document.limits.entries()) {
-    const values = valuesOf(changes.policyId, position, limit)
-    const base = splitBase(weightSteps(limit.split), limit.capacity)
-    const before = kept.get(position)
-    if (before === undefined) await insertLimit(trx, values, base)
-    else {
-      await updateLimit(trx, before.id, values)
-      await moveBase(trx, { before, base, position, members: changes.members })
-    }
-  }
-}
-
-interface BaseMove {
-  readonly before: StoredLimit
-  readonly base: BaseSplit
-  readonly position: number
-  readonly members: readonly string[]
-}
-
-async function moveBase(trx: Trx, move: BaseMove): Promise<void> {
-  const { before, base } = move
-  if (isSameSplit(before.base, base)) return
-  if (before.previousBase !== null) throw epochOpen(move)
-  await openEpoch(trx, { limitId: before.id, epoch: before.epoch + 1, base })
-}
-
-function epochOpen({ before, members, position }: BaseMove): QuotaError {
-  const awaited = members.filter((region) => !before.adopted.includes(region))
-  const problem: InputProblem = {
-    field: `limits[${position}].split`,
-    message: `epoch ${before.epoch} of limit ${before.name} still awaits ${awaited.join(', ')}`,
-    fix:
-      before.algorithm === 'fixed_window'
-        ? 'try again once the running window has ended and these regions are heard'
-        : 'try again in some seconds, once these regions are heard',
-  }
-  return new QuotaError('QUOTA_EPOCH_OPEN', problem.message, { problems: [problem] })
-}
-
-function isSameCounter(stored: StoredLimit, limit: LimitDocument): boolean {
-  return stored.name === limit.name && stored.algorithm === limit.algorithm
-}
-
-function valuesOf(policyId: number, position: number, limit: LimitDocument): LimitValues {
-  return { ...limit, policyId, position, burst: limit.burst ?? null }
 }
 
 /** Both documents are built in the same order of fields, the split apart, which Postgres reorders. */

@@ -1,5 +1,5 @@
 import { type PolicyReply, policyReplySchema } from '../../shared/protocol/admin-replies.ts'
-import type { PolicyDocument } from '../../shared/protocol/policy.ts'
+import type { PolicyInput } from '../../shared/protocol/policy.ts'
 import { type AdminClient, parseReply } from './admin-client.ts'
 
 export interface Applied {
@@ -19,7 +19,7 @@ export function policyPath(domain: string, name: string): string {
  *
  * A change by someone else between reading and writing is refused by admin and told; nothing is overwritten.
  */
-export async function applyPolicy(client: AdminClient, document: PolicyDocument): Promise<Applied> {
+export async function applyPolicy(client: AdminClient, document: PolicyInput): Promise<Applied> {
   const { domain, name } = document
   const path = policyPath(domain, name)
   const found = await client.call({ method: 'GET', path, accepts: [404] })

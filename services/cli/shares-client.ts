@@ -1,6 +1,6 @@
 import { POOL_UNITS } from '../../shared/core/units.ts'
 import { type SharesReply, sharesReplySchema } from '../../shared/protocol/admin-replies.ts'
-import type { PolicyDocument } from '../../shared/protocol/policy.ts'
+import type { PolicyInput } from '../../shared/protocol/policy.ts'
 import type { AdminClient } from './admin-client.ts'
 
 /** Shares of every limit. */
@@ -22,7 +22,7 @@ export async function readShares(client: AdminClient): Promise<SharesReply> {
  */
 export async function readSharePercents(
   client: AdminClient,
-  policy: PolicyDocument,
+  policy: PolicyInput,
 ): Promise<ReadonlyMap<string, number>> {
   const shares = await readShares(client).catch(() => null)
   const limit = shares?.limits.find(

@@ -13,7 +13,7 @@ export function regionPolicies(
   homes: ReadonlyMap<number, number>,
 ): readonly RegionPolicySpec[] {
   return [...plane.policies.values()].map(
-    ({ description: _description, mode: _mode, ...policy }) => ({
+    ({ description: _description, objective: _objective, ...policy }) => ({
       ...policy,
       limits: policy.limits.map((limit) => regionLimit(limit, homes.get(limit.id))),
     }),
@@ -22,14 +22,8 @@ export function regionPolicies(
 
 function regionLimit(limit: Limit, home: number | undefined): RegionLimitSpec {
   assert(home !== undefined, `the ledger has a part of limit ${limit.id}`)
-  return {
-    id: limit.id,
-    name: limit.name,
-    algorithm: limit.algorithm,
-    capacity: limit.capacity,
-    windowMs: limit.windowMs,
-    burst: limit.burst,
-    usageEpoch: limit.usageEpoch,
-    home,
-  }
+  const { id, name, algorithm, calendar, shards, leases, candidateOf, usageEpoch } = limit
+  const { capacity, windowMs, burst } = limit
+  const rule = { id, name, algorithm, calendar, shards, leases, candidateOf, usageEpoch }
+  return { ...rule, capacity, windowMs, burst, home }
 }

@@ -5,7 +5,7 @@
  * no message but "adopted".
  */
 import { assert } from './assert.ts'
-import type { BaseSplit, RegionId } from './policy.ts'
+import { type Algorithm, type BaseSplit, hasBurst, type RegionId } from './policy.ts'
 import { POOL_UNITS, REGIONS_MAX, unitsOfOneToken, WHOLE_TOKEN_SPLIT_MAX } from './units.ts'
 
 /** Parts of a whole by region. Regions are taken in the order of their names wherever order matters. */
@@ -25,7 +25,9 @@ export interface Transfer {
  * that it could never admit; larger ones in units. Largest remainder, ties to the region named first.
  */
 export function splitBase(weights: Weights, capacity: number): BaseSplit {
-  if (capacity > WHOLE_TOKEN_SPLIT_MAX) return withoutZeros(apportion(weights, POOL_UNITS))
+  // Nothing can be split in tokens, and its parts matter again once the capacity is raised.
+  if (capacity === 0 || capacity > WHOLE_TOKEN_SPLIT_MAX)
+    return withoutZeros(apportion(weights, POOL_UNITS))
   return tokensToUnits(apportion(weights, capacity), capacity)
 }
 
@@ -121,7 +123,7 @@ export function matchInOrder(
 /** What decides a region's floor. */
 export interface FloorRule {
   readonly floorPercent: number
-  readonly algorithm: 'token_bucket' | 'fixed_window'
+  readonly algorithm: Algorithm
   readonly capacity: number
   readonly burst: number
 }
@@ -139,7 +141,7 @@ export function floorOf(base: number, rule: FloorRule): number {
 
 /** Most tokens that a limit admits at one instant: the burst of a bucket, a window's whole capacity. */
 export function tokensAtOnce(rule: Omit<FloorRule, 'floorPercent'>): number {
-  return rule.algorithm === 'token_bucket' ? rule.burst : rule.capacity
+  return hasBurst(rule.algorithm) ? rule.burst : rule.capacity
 }
 
 /** In the order of their names by code unit, which is the same everywhere. */

@@ -1,5 +1,5 @@
 /** What a check is told of one limit, whether the store decided it or the policy's failure behaviour did. */
-import type { RegionLimit, StoreFailureBehaviour } from './policy.ts'
+import { hasBurst, type RegionLimit, type StoreFailureBehaviour } from './policy.ts'
 import type { DenialReason } from './ports.ts'
 
 /** `store_unavailable`: the store did not decide, and the policy's `onStoreFailure` did. */
@@ -17,6 +17,14 @@ export interface Decision {
 /** What a caller is told to wait when the store cannot decide: about what a restart of Redis takes. */
 export const STORE_RETRY_AFTER_MS = 1_000
 
+const DENIED_WITHOUT_STORE: Decision = {
+  allowed: false,
+  reason: 'store_unavailable',
+  remaining: null,
+  resetMs: null,
+  retryAfterMs: STORE_RETRY_AFTER_MS,
+}
+
 const WITHOUT_STORE: Readonly<Record<StoreFailureBehaviour, Decision>> = {
   allow: {
     allowed: true,
@@ -25,13 +33,9 @@ const WITHOUT_STORE: Readonly<Record<StoreFailureBehaviour, Decision>> = {
     resetMs: null,
     retryAfterMs: null,
   },
-  deny: {
-    allowed: false,
-    reason: 'store_unavailable',
-    remaining: null,
-    resetMs: null,
-    retryAfterMs: STORE_RETRY_AFTER_MS,
-  },
+  deny: DENIED_WITHOUT_STORE,
+  // Where nothing local can decide, the limit must hold.
+  local: DENIED_WITHOUT_STORE,
 }
 
 /** The decision that an operator chose for the time when the store cannot decide. */
@@ -63,5 +67,5 @@ export function withGivenBack(limit: RegionLimit, decision: Decision, cost: numb
 }
 
 function mostAtOnce(limit: RegionLimit): number {
-  return limit.algorithm === 'token_bucket' ? limit.burst : limit.capacity
+  return hasBurst(limit.algorithm) ? limit.burst : limit.capacity
 }

@@ -1,12 +1,34 @@
+import type { CalendarUnit } from './calendar.ts'
+
 /** A region's name, such as `us-east-1`. */
 export type RegionId = string
 
-export const ALGORITHMS = ['token_bucket', 'fixed_window'] as const
+export const ALGORITHMS = [
+  'token_bucket',
+  'leaky_bucket',
+  'fixed_window',
+  'sliding_window',
+  'sliding_log',
+  'sliding_counter',
+  'concurrency',
+] as const
 export type Algorithm = (typeof ALGORITHMS)[number]
 
-/** What a check answers while the region's Redis cannot decide. */
-export const STORE_FAILURE_BEHAVIOURS = ['allow', 'deny'] as const
+/** What a check answers while the region's Redis cannot decide. `local`: what a part of the share in memory says. */
+export const STORE_FAILURE_BEHAVIOURS = ['allow', 'deny', 'local'] as const
 export type StoreFailureBehaviour = (typeof STORE_FAILURE_BEHAVIOURS)[number]
+
+/** What is promised of a limit over all regions; docs/consistency.md has the bound of each. */
+export const MODES = ['strict', 'relaxed', 'eventual'] as const
+export type Mode = (typeof MODES)[number]
+
+/** How regions divide what all of them need: evenly up to the need of each, or in proportion to it. */
+export const OBJECTIVES = ['max-min', 'proportional'] as const
+export type Objective = (typeof OBJECTIVES)[number]
+
+/** Whether enforcers may take a hot key's tokens in blocks. */
+export const LEASE_CHOICES = ['auto', 'off'] as const
+export type LeaseChoice = (typeof LEASE_CHOICES)[number]
 
 /** One step of a match: the entry's key, and its value unless every value is meant (each counted apart). */
 export interface MatchEntry {
@@ -17,16 +39,34 @@ export interface MatchEntry {
 /** Whole units per region; sums to POOL_UNITS over the regions that have a part. */
 export type BaseSplit = Readonly<Record<RegionId, number>>
 
-/**
- * At most `capacity` tokens per `windowMs` for each matching descriptor, over all regions.
- *
- * `id` identifies its counters and is never reused. A token bucket refills `capacity` tokens per `windowMs`
- * and holds at most `burst`; a fixed window ignores `burst`.
- */
-export interface Limit {
+/** Windows that begin with each unit of a time zone's calendar. `timeZone` as `parseTimeZone` gives it. */
+export interface Calendar {
+  readonly unit: CalendarUnit
+  readonly timeZone: string
+}
+
+/** What a limit counts and how, apart from its numbers; the same in the plane and in each region. */
+export interface LimitRule {
+  /** Identifies its counters; never used again for another limit. */
   readonly id: number
   readonly name: string
   readonly algorithm: Algorithm
+  /** Of a fixed window that follows a calendar; `windowMs` is then the longest that a window lasts. */
+  readonly calendar: Calendar | null
+  /** Counters that a hot key is spread over, each with its part of the share. */
+  readonly shards: number
+  readonly leases: LeaseChoice
+  /** Id of the limit beside which this one is evaluated and reported, never enforced; null: it is enforced. */
+  readonly candidateOf: number | null
+}
+
+/**
+ * At most `capacity` tokens per `windowMs` for each matching descriptor, over all regions; 0: none ever.
+ *
+ * Buckets refill `capacity` tokens per `windowMs` and hold at most `burst`; other algorithms have no burst, and
+ * `burst` is the capacity. Of a concurrency limit `windowMs` is the longest that a holder may hold.
+ */
+export interface Limit extends LimitRule {
   readonly capacity: number
   readonly windowMs: number
   readonly burst: number
@@ -49,8 +89,16 @@ export interface Policy {
   readonly description: string
   readonly revision: number
   readonly match: readonly MatchEntry[]
-  readonly mode: 'strict'
+  readonly mode: Mode
+  /** How far above the limit `relaxed` may go, in per cent of it; null in other modes. */
+  readonly relaxedPercent: number | null
+  readonly objective: Objective
   readonly onStoreFailure: StoreFailureBehaviour
+  /** Its limits are evaluated and counted, and never deny. */
+  readonly shadow: boolean
+  /** What it matches is always allowed; it has no limits then. */
+  readonly unlimited: boolean
+  /** Enforced limits first, each candidate after all of them. */
   readonly limits: readonly Limit[]
 }
 
@@ -69,10 +117,7 @@ export interface LimitNumbers {
  * `version` grows each time a number of this limit changes in this region. `previous` and `changedAtUs`
  * (Redis TIME) let a script settle a bucket at the old rate up to the change and at the new one after it.
  */
-export interface RegionLimit extends LimitNumbers {
-  readonly id: number
-  readonly name: string
-  readonly algorithm: Algorithm
+export interface RegionLimit extends LimitNumbers, LimitRule {
   readonly usageEpoch: number
   readonly previous: LimitNumbers | null
   readonly changedAtUs: number
@@ -88,17 +133,16 @@ export interface RegionLimit extends LimitNumbers {
 export type RegionLimitSpec = Omit<RegionLimit, 'version' | 'previous' | 'changedAtUs' | 'idle'>
 
 /** A policy as one region's enforcers read it from their own Redis. */
-export interface RegionPolicy {
-  readonly id: number
-  readonly domain: string
-  readonly name: string
-  readonly revision: number
-  readonly match: readonly MatchEntry[]
-  readonly onStoreFailure: StoreFailureBehaviour
+export interface RegionPolicy extends Omit<Policy, 'description' | 'objective' | 'limits'> {
   readonly limits: readonly RegionLimit[]
 }
 
 /** What a region is to enforce of a policy, before its store has stamped the change. */
 export type RegionPolicySpec = Omit<RegionPolicy, 'limits'> & {
   readonly limits: readonly RegionLimitSpec[]
+}
+
+/** Whether a limit of this algorithm may admit more at once than it refills in a window, or less. */
+export function hasBurst(algorithm: Algorithm): boolean {
+  return algorithm === 'token_bucket' || algorithm === 'leaky_bucket'
 }

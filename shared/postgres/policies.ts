@@ -1,24 +1,16 @@
 import { sql } from 'kysely'
-import type { Algorithm, BaseSplit, MatchEntry, RegionId } from '../core/policy.ts'
+import type { BaseSplit, LimitRule, Policy, RegionId } from '../core/policy.ts'
 import type { Db, Trx } from './plane.ts'
 import { type StoredPolicy, selectPolicies, toPolicy } from './policy-rows.ts'
 
 /** What is written of a policy; its limits are written apart. */
-export interface PolicyValues {
-  readonly domain: string
-  readonly name: string
-  readonly description: string
-  readonly match: readonly MatchEntry[]
-  readonly mode: 'strict'
-  readonly onStoreFailure: 'allow' | 'deny'
-  readonly revision: number
+export interface PolicyValues extends Omit<Policy, 'id' | 'limits'> {
+  readonly acceptSmallLimits: boolean
 }
 
-export interface LimitValues {
+export interface LimitValues extends Omit<LimitRule, 'id'> {
   readonly policyId: number
   readonly position: number
-  readonly name: string
-  readonly algorithm: Algorithm
   readonly capacity: number
   readonly windowMs: number
   /** Null: follows the capacity. */
@@ -44,7 +36,7 @@ export async function findPolicy(db: Db, key: PolicyKey): Promise<StoredPolicy |
 export async function findPolicyByMatch(
   db: Db,
   domain: string,
-  match: readonly MatchEntry[],
+  match: Policy['match'],
 ): Promise<string | null> {
   const row = await db
     .selectFrom('policies')
@@ -81,15 +73,7 @@ export async function insertPolicy(trx: Trx, values: PolicyValues): Promise<numb
     .execute()
   const { id } = await trx
     .insertInto('policies')
-    .values({
-      domain: values.domain,
-      name: values.name,
-      description: values.description,
-      match: JSON.stringify(values.match),
-      mode: values.mode,
-      on_store_failure: values.onStoreFailure,
-      revision: values.revision,
-    })
+    .values({ domain: values.domain, name: values.name, ...policyColumns(values) })
     .returning('id')
     .executeTakeFirstOrThrow()
   return id
@@ -98,14 +82,7 @@ export async function insertPolicy(trx: Trx, values: PolicyValues): Promise<numb
 export async function updatePolicy(trx: Trx, id: number, values: PolicyValues): Promise<void> {
   await trx
     .updateTable('policies')
-    .set({
-      description: values.description,
-      match: JSON.stringify(values.match),
-      mode: values.mode,
-      on_store_failure: values.onStoreFailure,
-      revision: values.revision,
-      updated_at: new Date(),
-    })
+    .set({ ...policyColumns(values), updated_at: new Date() })
     .where('id', '=', id)
     .execute()
 }
@@ -133,7 +110,7 @@ export async function deletePolicy(
 }
 
 /** Adds a limit under an id that no limit ever had, in its first epoch, which has nothing to be moved from. */
-export async function insertLimit(trx: Trx, values: LimitValues, base: BaseSplit): Promise<void> {
+export async function insertLimit(trx: Trx, values: LimitValues, base: BaseSplit): Promise<number> {
   const { id } = await trx
     .insertInto('limits')
     .values({ policy_id: values.policyId, name: values.name, ...limitColumns(values) })
@@ -143,6 +120,7 @@ export async function insertLimit(trx: Trx, values: LimitValues, base: BaseSplit
     .insertInto('base_epochs')
     .values({ limit_id: id, epoch: 1, base: JSON.stringify(base), closed_at: new Date() })
     .execute()
+  return id
 }
 
 export async function updateLimit(trx: Trx, id: number, values: LimitValues): Promise<void> {
@@ -162,6 +140,21 @@ export async function resetUsage(trx: Trx, policyId: number): Promise<void> {
     .execute()
 }
 
+function policyColumns(values: PolicyValues) {
+  return {
+    description: values.description,
+    match: JSON.stringify(values.match),
+    mode: values.mode,
+    relaxed_percent: values.relaxedPercent,
+    objective: values.objective,
+    on_store_failure: values.onStoreFailure,
+    shadow: values.shadow,
+    unlimited: values.unlimited,
+    accept_small_limits: values.acceptSmallLimits,
+    revision: values.revision,
+  }
+}
+
 function limitColumns(values: LimitValues) {
   return {
     position: values.position,
@@ -169,6 +162,11 @@ function limitColumns(values: LimitValues) {
     capacity: values.capacity,
     window_ms: values.windowMs,
     burst: values.burst,
+    calendar_unit: values.calendar?.unit ?? null,
+    time_zone: values.calendar?.timeZone ?? null,
+    shards: values.shards,
+    leases: values.leases,
+    candidate_of: values.candidateOf,
     split: JSON.stringify(values.split),
     floor_percent: values.floorPercent,
   }

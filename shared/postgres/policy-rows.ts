@@ -16,6 +16,7 @@ export interface StoredLimit extends Limit {
 
 export interface StoredPolicy extends Policy {
   readonly limits: readonly StoredLimit[]
+  readonly acceptSmallLimits: boolean
   readonly createdAt: Date
   readonly updatedAt: Date
 }
@@ -54,6 +55,11 @@ export function selectPolicies(db: Db) {
             'limits.capacity',
             'limits.window_ms',
             'limits.burst',
+            'limits.calendar_unit',
+            'limits.time_zone',
+            'limits.shards',
+            'limits.leases',
+            'limits.candidate_of',
             'limits.split',
             'limits.floor_percent',
             'limits.usage_epoch',
@@ -62,6 +68,7 @@ export function selectPolicies(db: Db) {
             'newest.adopted',
             'previous.base as previous_base',
           ])
+          .orderBy(sql`limits.candidate_of is not null`)
           .orderBy('limits.position'),
       ).as('limits'),
     ])
@@ -71,7 +78,7 @@ type PolicyRow = Awaited<ReturnType<ReturnType<typeof selectPolicies>['execute']
 type LimitRow = PolicyRow['limits'][number]
 
 export function toPolicy(row: PolicyRow): StoredPolicy {
-  assert(row.limits.length > 0, 'a stored policy has limits')
+  assert(row.limits.length > 0 || row.unlimited, 'a stored policy has limits')
   return {
     id: row.id,
     domain: row.domain,
@@ -80,7 +87,12 @@ export function toPolicy(row: PolicyRow): StoredPolicy {
     revision: row.revision,
     match: row.match,
     mode: row.mode,
+    relaxedPercent: row.relaxed_percent,
+    objective: row.objective,
     onStoreFailure: row.on_store_failure,
+    shadow: row.shadow,
+    unlimited: row.unlimited,
+    acceptSmallLimits: row.accept_small_limits,
     limits: row.limits.map(toLimit),
     createdAt: row.created_at,
     updatedAt: row.updated_at,
@@ -92,6 +104,13 @@ function toLimit(row: LimitRow): StoredLimit {
     id: row.id,
     name: row.name,
     algorithm: row.algorithm,
+    calendar:
+      row.calendar_unit === null || row.time_zone === null
+        ? null
+        : { unit: row.calendar_unit, timeZone: row.time_zone },
+    shards: row.shards,
+    leases: row.leases,
+    candidateOf: row.candidate_of,
     capacity: row.capacity,
     windowMs: row.window_ms,
     burst: row.burst ?? row.capacity,
@@ -108,8 +127,8 @@ function toLimit(row: LimitRow): StoredLimit {
 
 /** The part of a stored policy that regions work with. */
 export function policyOf(stored: StoredPolicy): Policy {
-  const { createdAt: _createdAt, updatedAt: _updatedAt, limits, ...policy } = stored
-  return { ...policy, limits: limits.map(limitOf) }
+  const { createdAt: _created, updatedAt: _updated, acceptSmallLimits: _, ...policy } = stored
+  return { ...policy, limits: stored.limits.map(limitOf) }
 }
 
 function limitOf(stored: StoredLimit): Limit {

@@ -1,4 +1,12 @@
 import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
+import type { CalendarUnit } from '../core/calendar.ts'
+import type {
+  Algorithm,
+  LeaseChoice,
+  Mode,
+  Objective,
+  StoreFailureBehaviour,
+} from '../core/policy.ts'
 
 /** `draining`: its base is on its way to the others. `removing`: certified as fenced off, on its way out. */
 export type RegionState = 'active' | 'draining' | 'drained' | 'removing'
@@ -64,8 +72,13 @@ interface PoliciesTable {
   readonly name: string
   readonly description: string
   readonly match: Json<readonly { readonly key: string; readonly value?: string }[]>
-  readonly mode: 'strict'
-  readonly on_store_failure: 'allow' | 'deny'
+  readonly mode: Mode
+  readonly relaxed_percent: number | null
+  readonly objective: Objective
+  readonly on_store_failure: StoreFailureBehaviour
+  readonly shadow: boolean
+  readonly unlimited: boolean
+  readonly accept_small_limits: boolean
   readonly revision: number
   readonly created_at: GeneratedAlways<Date>
   readonly updated_at: ColumnType<Date, never, Date>
@@ -76,9 +89,14 @@ interface LimitsTable {
   readonly policy_id: number
   readonly position: number
   readonly name: string
-  readonly algorithm: 'token_bucket' | 'fixed_window'
+  readonly algorithm: Algorithm
   readonly capacity: number
   readonly window_ms: number
+  readonly calendar_unit: CalendarUnit | null
+  readonly time_zone: string | null
+  readonly shards: number
+  readonly leases: LeaseChoice
+  readonly candidate_of: number | null
   readonly burst: number | null
   readonly split: Json<Readonly<Record<string, number>>>
   readonly floor_percent: number

@@ -1,6 +1,13 @@
 /** What admin answers. Replies carry these fields and no others; readers ignore fields they do not know. */
 import { z } from 'zod'
-import { ALGORITHMS, STORE_FAILURE_BEHAVIOURS } from '../core/policy.ts'
+import { CALENDAR_UNITS } from '../core/calendar.ts'
+import {
+  ALGORITHMS,
+  LEASE_CHOICES,
+  MODES,
+  OBJECTIVES,
+  STORE_FAILURE_BEHAVIOURS,
+} from '../core/policy.ts'
 
 const whole = z.number().int()
 const time = z.iso.datetime().describe('UTC, RFC 3339')
@@ -15,9 +22,17 @@ export const limitReplySchema = z
     name: z.string(),
     algorithm: z.enum(ALGORITHMS),
     capacity: whole,
-    windowMs: whole,
+    windowMs: whole.optional(),
+    calendar: z.object({ unit: z.enum(CALENDAR_UNITS), timeZone: z.string() }).optional(),
+    holdMs: whole.optional().describe('longest that a holder of a concurrency limit may hold'),
     burst: whole.describe('in force; the capacity when none was given'),
     burstFollowsCapacity: z.boolean().describe('no burst was given'),
+    candidate: z
+      .object({ capacity: whole, burst: whole, burstFollowsCapacity: z.boolean(), id: whole })
+      .optional()
+      .describe('numbers that are evaluated beside these and never enforced'),
+    shards: whole.describe('counters that a hot key is spread over'),
+    leases: z.enum(LEASE_CHOICES),
     split: z.record(z.string(), z.number()).describe('weights in per cent by region'),
     floorPercent: whole,
     id: whole.describe('identifies the counters; never used again for another limit'),
@@ -35,7 +50,12 @@ export const policyReplySchema = z
     description: z.string(),
     match: z.array(matchEntrySchema),
     onStoreFailure: z.enum(STORE_FAILURE_BEHAVIOURS),
-    mode: z.literal('strict'),
+    mode: z.enum(MODES),
+    relaxedPercent: whole.optional(),
+    objective: z.enum(OBJECTIVES),
+    shadow: z.boolean().describe('evaluated and counted; never denies'),
+    unlimited: z.boolean(),
+    acceptSmallLimits: z.boolean(),
     limits: z.array(limitReplySchema),
     id: whole,
     revision: whole.describe('plane-wide number of the last change; also the ETag'),

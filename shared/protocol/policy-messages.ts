@@ -5,8 +5,16 @@
  * JSON with a version; one that is newer is refused and not guessed at.
  */
 import { z } from 'zod'
+import { CALENDAR_UNITS } from '../core/calendar.ts'
 import type { Membership } from '../core/ledger/types.ts'
-import { ALGORITHMS, type Policy, STORE_FAILURE_BEHAVIOURS } from '../core/policy.ts'
+import {
+  ALGORITHMS,
+  LEASE_CHOICES,
+  MODES,
+  OBJECTIVES,
+  type Policy,
+  STORE_FAILURE_BEHAVIOURS,
+} from '../core/policy.ts'
 import { POOL_UNITS, REGIONS_MAX, TOKENS_MAX } from '../core/units.ts'
 import { QuotaError } from '../errors.ts'
 import { NAME_PATTERN } from './policy.ts'
@@ -51,9 +59,13 @@ const limitSchema = z.object({
   id: positive,
   name,
   algorithm: z.enum(ALGORITHMS),
-  capacity: positive.max(TOKENS_MAX),
+  calendar: z.object({ unit: z.enum(CALENDAR_UNITS), timeZone: z.string() }).nullable(),
+  shards: positive,
+  leases: z.enum(LEASE_CHOICES),
+  candidateOf: positive.nullable(),
+  capacity: whole.max(TOKENS_MAX),
   windowMs: positive,
-  burst: positive.max(TOKENS_MAX),
+  burst: whole.max(TOKENS_MAX),
   usageEpoch: whole,
   epoch: positive,
   base,
@@ -68,8 +80,12 @@ export const wirePolicySchema = z.object({
   description: z.string(),
   revision: positive,
   match: z.array(z.object({ key: z.string(), value: z.string().exactOptional() })),
-  mode: z.literal('strict'),
+  mode: z.enum(MODES),
+  relaxedPercent: positive.nullable(),
+  objective: z.enum(OBJECTIVES),
   onStoreFailure: z.enum(STORE_FAILURE_BEHAVIOURS),
+  shadow: z.boolean(),
+  unlimited: z.boolean(),
   limits: z.array(limitSchema),
 }) satisfies z.ZodType<Policy>
 

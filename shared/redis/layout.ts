@@ -13,6 +13,11 @@ const META_BYTES = 43
 export const ALGORITHM_CODES: Readonly<Record<Algorithm, number>> = {
   token_bucket: 0,
   fixed_window: 1,
+  leaky_bucket: 2,
+  sliding_window: 3,
+  sliding_log: 4,
+  sliding_counter: 5,
+  concurrency: 6,
 }
 
 export const LIMIT_DOUBLES = 17

@@ -8,7 +8,9 @@ import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Redis } from 'ioredis'
+import { isHeld } from '../core/algorithms/registry.ts'
 import { AssertionError, assert } from '../core/assert.ts'
+import { ALGORITHMS } from '../core/policy.ts'
 import { ALGORITHM_CODES } from './layout.ts'
 
 /** Why a script changed nothing. */
@@ -128,9 +130,9 @@ export function readScripts(): ScriptTexts {
  * runs only the files of the algorithms that it meets, so that another algorithm costs the others nothing.
  */
 function algorithmRegistry(readFile: (name: string) => string): string {
-  const builders = Object.entries(ALGORITHM_CODES).map(
-    ([algorithm, code]) =>
-      `[${code}] = function()\n${readFile(`_${algorithm.replaceAll('_', '-')}`)}end,`,
+  const builders = ALGORITHMS.filter(isHeld).map(
+    (algorithm) =>
+      `[${ALGORITHM_CODES[algorithm]}] = function()\n${readFile(`_${algorithm.replaceAll('_', '-')}`)}end,`,
   )
   return `local RULE_BUILDERS = {\n${builders.join('\n')}\n}
 local rules_by_code = {}

@@ -14,6 +14,7 @@ import { systemClock } from '../../shared/runtime/clock.ts'
 import { createLogger } from '../../shared/runtime/logger.ts'
 import { createRegistry } from '../../shared/runtime/metrics.ts'
 import { type RedisServer, startRedisServer } from '../support/redis-server.ts'
+import { PLAIN_LIMIT, PLAIN_POLICY } from '../support/region-policy.ts'
 
 /** A deadline that only a hung run reaches: what is measured is speed, not outages. */
 const PATIENT_MS = 10_000
@@ -36,6 +37,7 @@ export function bucketPolicy(capacity: number, windowMs: number): RegionPolicySp
     id: 1,
     name: 'bench',
     algorithm: 'token_bucket',
+    ...PLAIN_LIMIT,
     usageEpoch: 0,
     capacity,
     windowMs,
@@ -47,6 +49,7 @@ export function bucketPolicy(capacity: number, windowMs: number): RegionPolicySp
     domain: 'api',
     name: 'per-tenant',
     revision: 1,
+    ...PLAIN_POLICY,
     match: [{ key: 'tenant' }],
     onStoreFailure: 'deny',
     limits: [limit],

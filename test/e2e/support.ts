@@ -10,7 +10,7 @@ import { measure } from '../../services/cli/demo/measure.ts'
 import { startPlane } from '../../services/cli/plane/plane.ts'
 import type { Plane } from '../../services/cli/plane/topology.ts'
 import { runProgram } from '../../services/cli/program.ts'
-import type { PolicyDocument } from '../../shared/protocol/policy.ts'
+import type { PolicyInput } from '../../shared/protocol/policy.ts'
 import { PACKAGE_ROOT } from '../../shared/runtime/assets.ts'
 
 export const CLI = join(PACKAGE_ROOT, 'dist/services/cli/main.js')
@@ -131,7 +131,7 @@ export const CAPACITY = 600
 export const BURST = 60
 
 /** A limit of its own for one scenario, so that scenarios share a plane and nothing else. */
-export function scenarioPolicy(name: string): PolicyDocument {
+export function scenarioPolicy(name: string): PolicyInput {
   return {
     domain: 'e2e',
     name,

@@ -1,6 +1,7 @@
 import type { Limit, Policy } from '../../shared/core/policy.ts'
 import type { PolicySource } from '../../shared/nats/policy-publisher.ts'
 import type { PolicyChange } from '../../shared/protocol/policy-messages.ts'
+import { PLAIN_LIMIT, PLAIN_POLICY } from './region-policy.ts'
 
 /** What admin keeps in Postgres, in memory: policies by revision and incarnations by region. */
 export class MemoryPlane implements PolicySource {
@@ -70,7 +71,8 @@ export function aPolicy(change: Partial<Omit<Policy, 'limits'>> & Partial<Limit>
     description: change.description ?? '',
     revision: 0,
     match: change.match ?? [{ key: 'tenant' }],
-    mode: 'strict',
+    ...PLAIN_POLICY,
+    objective: 'max-min',
     onStoreFailure: change.onStoreFailure ?? 'deny',
     limits: [limit],
   }
@@ -81,6 +83,7 @@ function aLimit(change: Partial<Limit>): Limit {
     id: change.id ?? 1,
     name: change.name ?? 'per-second',
     algorithm: change.algorithm ?? 'token_bucket',
+    ...PLAIN_LIMIT,
     capacity: change.capacity ?? 1_000,
     windowMs: change.windowMs ?? 1_000,
     burst: change.burst ?? change.capacity ?? 1_000,

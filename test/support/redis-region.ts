@@ -16,6 +16,7 @@ import { createRedis } from '../../shared/redis/client.ts'
 import { createPolicyReader } from '../../shared/redis/policy-reader.ts'
 import { connectRegionStore } from '../../shared/redis/region-store.ts'
 import { type RedisServer, startRedisServer } from './redis-server.ts'
+import { PLAIN_LIMIT, PLAIN_POLICY } from './region-policy.ts'
 import { scriptsWithTestTime, TestTime } from './test-time.ts'
 
 /** 2026-10-31T12:00:00Z: far enough from zero for microseconds to need all their digits. */
@@ -180,6 +181,7 @@ export function aLimit(change: Partial<RegionLimitSpec> = {}): RegionLimitSpec {
     id: 1,
     name: 'per-second',
     algorithm: 'token_bucket',
+    ...PLAIN_LIMIT,
     usageEpoch: 0,
     capacity,
     windowMs: 1_000,
@@ -213,6 +215,7 @@ export function policyOf(limit: RegionLimitSpec): RegionPolicySpec {
     domain: 'api',
     name: `policy-${limit.id}`,
     revision: 1,
+    ...PLAIN_POLICY,
     match: [{ key: 'tenant' }],
     onStoreFailure: 'allow',
     limits: [limit],

@@ -13,9 +13,16 @@ export function documentOf(stored: StoredPolicy): PolicyDocument {
     name: stored.name,
     description: stored.description,
     match: [...stored.match],
-    onStoreFailure: stored.onStoreFailure,
     mode: stored.mode,
-    limits: stored.limits.map(limitDocumentOf),
+    ...(stored.relaxedPercent !== null && { relaxedPercent: stored.relaxedPercent }),
+    objective: stored.objective,
+    onStoreFailure: stored.onStoreFailure,
+    shadow: stored.shadow,
+    unlimited: stored.unlimited,
+    acceptSmallLimits: stored.acceptSmallLimits,
+    limits: enforcedLimits(stored).map((limit) =>
+      limitDocumentOf(limit, candidateOf(stored, limit)),
+    ),
   }
 }
 
@@ -27,17 +34,41 @@ export function policyReplyOf(stored: StoredPolicy): PolicyReply {
     revision: stored.revision,
     createdAt: stored.createdAt.toISOString(),
     updatedAt: stored.updatedAt.toISOString(),
-    limits: stored.limits.map((limit) => ({
-      ...limitDocumentOf(limit),
-      burst: limit.burst,
-      burstFollowsCapacity: limit.burstFollowsCapacity,
-      id: limit.id,
-      usageEpoch: limit.usageEpoch,
-      epoch: limit.epoch,
-      isEpochOpen: limit.previousBase !== null,
-      base: limit.base,
-    })),
+    limits: enforcedLimits(stored).map((limit) => limitReplyOf(limit, candidateOf(stored, limit))),
   }
+}
+
+function limitReplyOf(
+  limit: StoredLimit,
+  candidate: StoredLimit | undefined,
+): PolicyReply['limits'][number] {
+  const { candidate: _candidate, ...document } = limitDocumentOf(limit, candidate)
+  return {
+    ...document,
+    burst: limit.burst,
+    burstFollowsCapacity: limit.burstFollowsCapacity,
+    ...(candidate !== undefined && {
+      candidate: {
+        capacity: candidate.capacity,
+        burst: candidate.burst,
+        burstFollowsCapacity: candidate.burstFollowsCapacity,
+        id: candidate.id,
+      },
+    }),
+    id: limit.id,
+    usageEpoch: limit.usageEpoch,
+    epoch: limit.epoch,
+    isEpochOpen: limit.previousBase !== null,
+    base: limit.base,
+  }
+}
+
+function enforcedLimits(stored: StoredPolicy): readonly StoredLimit[] {
+  return stored.limits.filter((limit) => limit.candidateOf === null)
+}
+
+function candidateOf(stored: StoredPolicy, limit: StoredLimit): StoredLimit | undefined {
+  return stored.limits.find((other) => other.candidateOf === limit.id)
 }
 
 /** Which regions have applied the policy as it is saved, by their newest records. */
@@ -65,14 +96,25 @@ export async function policyStatusOf(
   }
 }
 
-function limitDocumentOf(limit: StoredLimit): LimitDocument {
+function limitDocumentOf(limit: StoredLimit, candidate: StoredLimit | undefined): LimitDocument {
   return {
     name: limit.name,
     algorithm: limit.algorithm,
-    capacity: limit.capacity,
-    windowMs: limit.windowMs,
-    ...(!limit.burstFollowsCapacity && { burst: limit.burst }),
+    ...numbersOf(limit),
+    ...timesOf(limit),
     split: limit.split,
     floorPercent: limit.floorPercent,
+    ...(candidate !== undefined && { candidate: numbersOf(candidate) }),
+    shards: limit.shards,
+    leases: limit.leases,
   }
+}
+
+function numbersOf({ capacity, burst, burstFollowsCapacity }: StoredLimit) {
+  return { capacity, ...(!burstFollowsCapacity && { burst }) }
+}
+
+function timesOf({ algorithm, calendar, windowMs }: StoredLimit) {
+  if (calendar !== null) return { calendar }
+  return algorithm === 'concurrency' ? { holdMs: windowMs } : { windowMs }
 }

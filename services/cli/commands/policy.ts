@@ -163,18 +163,40 @@ function documentOf(policy: PolicyReply): object {
     name: policy.name,
     ...(policy.description !== '' && { description: policy.description }),
     match: policy.match,
-    onStoreFailure: policy.onStoreFailure,
     mode: policy.mode,
-    limits: policy.limits.map((limit) => ({
-      name: limit.name,
-      algorithm: limit.algorithm,
-      capacity: limit.capacity,
-      windowMs: limit.windowMs,
-      ...(!limit.burstFollowsCapacity && { burst: limit.burst }),
-      split: limit.split,
-      floorPercent: limit.floorPercent,
-    })),
+    ...(policy.relaxedPercent !== undefined && { relaxedPercent: policy.relaxedPercent }),
+    ...(policy.objective !== 'max-min' && { objective: policy.objective }),
+    onStoreFailure: policy.onStoreFailure,
+    ...(policy.shadow && { shadow: true }),
+    ...(policy.unlimited && { unlimited: true }),
+    ...(policy.acceptSmallLimits && { acceptSmallLimits: true }),
+    ...(policy.limits.length > 0 && { limits: policy.limits.map(limitDocumentOf) }),
   }
+}
+
+function limitDocumentOf(limit: PolicyReply['limits'][number]): object {
+  const { name, algorithm, windowMs, calendar, holdMs, candidate, shards, leases } = limit
+  return {
+    name,
+    algorithm,
+    ...numbersOf(limit),
+    ...(windowMs !== undefined && { windowMs }),
+    ...(calendar !== undefined && { calendar }),
+    ...(holdMs !== undefined && { holdMs }),
+    split: limit.split,
+    floorPercent: limit.floorPercent,
+    ...(candidate !== undefined && { candidate: numbersOf(candidate) }),
+    ...(shards !== 1 && { shards }),
+    ...(leases !== 'auto' && { leases }),
+  }
+}
+
+function numbersOf(limit: {
+  readonly capacity: number
+  readonly burst: number
+  readonly burstFollowsCapacity: boolean
+}): object {
+  return { capacity: limit.capacity, ...(!limit.burstFollowsCapacity && { burst: limit.burst }) }
 }
 
 function listLines(policies: readonly PolicyReply[]): string[] {
@@ -186,7 +208,7 @@ function listLines(policies: readonly PolicyReply[]): string[] {
         .join(' '),
       limit.name,
       limit.algorithm,
-      `${grouped(limit.capacity)} per ${grouped(limit.windowMs)} ms`,
+      `${grouped(limit.capacity)} ${spanOf(limit)}`,
       Object.entries(limit.split)
         .map(([region, weight]) => `${region} ${weight}`)
         .join(', '),
@@ -194,6 +216,12 @@ function listLines(policies: readonly PolicyReply[]): string[] {
     ]),
   )
   return table(['policy', 'match', 'limit', 'algorithm', 'capacity', 'split', '>revision'], rows)
+}
+
+function spanOf({ windowMs, calendar, holdMs }: PolicyReply['limits'][number]): string {
+  if (calendar !== undefined) return `per ${calendar.unit} in ${calendar.timeZone}`
+  if (holdMs !== undefined) return `at once, for ${grouped(holdMs)} ms`
+  return `per ${grouped(windowMs ?? 0)} ms`
 }
 
 /** Says where in the file the refused policy stands, and how much of the file was applied before it. */

@@ -1,4 +1,4 @@
-import type { PolicyDocument } from '../../../shared/protocol/policy.ts'
+import type { PolicyInput } from '../../../shared/protocol/policy.ts'
 import { AdminClient } from '../admin-client.ts'
 import type { Sink } from '../io.ts'
 import { type DescriptorBody, whenEnforced } from '../plane/enforced.ts'
@@ -29,7 +29,7 @@ export interface Run {
   /** Regions in the order of the checks' region index; an enforcer of each is asked. */
   readonly regions: readonly string[]
   /** Policies of one domain; the shares of the first one's first limit are shown. */
-  readonly policies: readonly [PolicyDocument, ...PolicyDocument[]]
+  readonly policies: readonly [PolicyInput, ...PolicyInput[]]
   /** Descriptors that each of the policies decides. */
   readonly probe: readonly DescriptorBody[]
   /** The policies' limits as the collector judges them. */

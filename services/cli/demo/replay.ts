@@ -1,4 +1,4 @@
-import type { PolicyDocument } from '../../../shared/protocol/policy.ts'
+import type { PolicyInput } from '../../../shared/protocol/policy.ts'
 import type { Sink } from '../io.ts'
 import type { DescriptorBody } from '../plane/enforced.ts'
 import { exampleSplit } from '../plane/seed.ts'
@@ -134,7 +134,7 @@ function referenceLimits({ capacity }: ReplayPlan): readonly ReferenceLimit[] {
 function replayPolicies(
   regions: readonly string[],
   { capacity }: ReplayPlan,
-): readonly [PolicyDocument, PolicyDocument] {
+): readonly [PolicyInput, PolicyInput] {
   const split = exampleSplit(regions)
   const common = {
     domain: DOMAIN,

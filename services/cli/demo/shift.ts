@@ -1,4 +1,4 @@
-import type { PolicyDocument } from '../../../shared/protocol/policy.ts'
+import type { PolicyInput } from '../../../shared/protocol/policy.ts'
 import type { Sink } from '../io.ts'
 import type { Plane } from '../plane/topology.ts'
 import { listed } from '../table.ts'
@@ -137,7 +137,7 @@ function referenceLimit(): ReferenceLimit {
   return { name: 'demo', rule, counterOf: () => '' }
 }
 
-function demoPolicy(regions: readonly string[]): PolicyDocument {
+function demoPolicy(regions: readonly string[]): PolicyInput {
   const rest = Math.floor((100 - FIRST_BEFORE) / Math.max(1, regions.length - 1))
   const first = 100 - rest * (regions.length - 1)
   return {

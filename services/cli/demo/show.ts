@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { PolicyDocument } from '../../../shared/protocol/policy.ts'
+import type { PolicyInput } from '../../../shared/protocol/policy.ts'
 import type { AdminClient } from '../admin-client.ts'
 import { readSharePercents } from '../shares-client.ts'
 import type { LiveCounts } from './live-counts.ts'
@@ -9,7 +9,7 @@ export interface ShowOptions {
   readonly screen: LiveScreen
   readonly client: AdminClient
   /** Whose first limit's shares are shown. */
-  readonly policy: PolicyDocument
+  readonly policy: PolicyInput
   readonly regions: readonly string[]
   readonly counts: LiveCounts
   readonly originMs: number

@@ -1,7 +1,7 @@
-import type { PolicyDocument } from '../../../shared/protocol/policy.ts'
+import type { PolicyInput } from '../../../shared/protocol/policy.ts'
 
 /** What a newcomer finds in a fresh plane: 10,000 checks a second for each tenant, over all regions. */
-export function examplePolicy(regions: readonly string[]): PolicyDocument {
+export function examplePolicy(regions: readonly string[]): PolicyInput {
   return {
     domain: 'api',
     name: 'per-tenant',

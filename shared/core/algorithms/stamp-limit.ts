@@ -24,16 +24,18 @@ export function stampLimit(
 ): RegionLimit {
   const home = change.boot.recovering ? 0 : wanted.home
   const spec = { ...wanted, home }
-  const { version, nowUs } = change
-  if (before === undefined || !continues(before, spec)) return fresh(spec, version)
-  if (sameNumbers(before, spec)) return { ...before, name: spec.name }
+  if (before === undefined || !continues(before, spec)) return fresh(spec, change.version)
+  if (sameNumbers(before, spec)) {
+    const { version, previous, changedAtUs, idle } = before
+    return { ...spec, version, previous, changedAtUs, idle }
+  }
   const { capacity, windowMs, burst } = before
   return {
     ...spec,
-    version,
+    version: change.version,
     previous: { version: before.version, capacity, windowMs, burst, home: before.home },
-    changedAtUs: nowUs,
-    idle: idleAfter(before, { ...spec, version }, change),
+    changedAtUs: change.nowUs,
+    idle: idleAfter(before, { ...spec, version: change.version }, change),
   }
 }
 

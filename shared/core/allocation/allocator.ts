@@ -6,7 +6,7 @@
  */
 import { assert } from '../assert.ts'
 import { apportion, tokensAtOnce } from '../base-split.ts'
-import type { Algorithm, RegionId } from '../policy.ts'
+import { type Algorithm, hasBurst, type RegionId } from '../policy.ts'
 import { POOL_UNITS, REGIONS_MAX, unitsOfOneToken, WHOLE_TOKEN_SPLIT_MAX } from '../units.ts'
 import { paceMs } from './demand.ts'
 
@@ -37,6 +37,11 @@ export interface Target {
   readonly need: number
 }
 
+interface Stock {
+  readonly part: number
+  readonly deviations: number
+}
+
 /**
  * Safety stock on top of the estimate: a part of it, or some deviations of what arrives in one stock time.
  *
@@ -44,11 +49,17 @@ export interface Target {
  * enough. Measured on windows of 300 in 5 s under a load of exactly the limit, a quarter of it in each of two regions
  * and half in one: a bucket's stock left 3 % unused, this one 0.3 %.
  */
-const STOCKS: Readonly<Record<Algorithm, { readonly part: number; readonly deviations: number }>> =
-  {
-    token_bucket: { part: 0.02, deviations: 0.25 },
-    fixed_window: { part: 0.01, deviations: 0.1 },
-  }
+const BUCKET_STOCK: Stock = { part: 0.02, deviations: 0.25 }
+const WINDOW_STOCK: Stock = { part: 0.01, deviations: 0.1 }
+const STOCKS: Readonly<Record<Algorithm, Stock>> = {
+  token_bucket: BUCKET_STOCK,
+  leaky_bucket: BUCKET_STOCK,
+  fixed_window: WINDOW_STOCK,
+  sliding_window: WINDOW_STOCK,
+  sliding_log: WINDOW_STOCK,
+  sliding_counter: WINDOW_STOCK,
+  concurrency: WINDOW_STOCK,
+}
 const STOCK_MS = 1_000
 
 /** A region without a base part still weighs this much when all are short, or it would get nothing at all. */
@@ -58,7 +69,7 @@ const WEIGHT_MIN = POOL_UNITS / 100
 export function needOf(demand: number, limit: AllocatedLimit): number {
   if (demand <= 0) return 0
   const rate = rateOf(limit)
-  const windowMs = limit.algorithm === 'fixed_window' ? limit.windowMs : 0
+  const windowMs = hasBurst(limit.algorithm) ? 0 : limit.windowMs
   const stockSeconds = Math.max(windowMs, paceMs(rate, STOCK_MS)) / 1_000
   const deviation = Math.sqrt(demand * stockSeconds) / stockSeconds
   const stock = STOCKS[limit.algorithm]
@@ -206,7 +217,7 @@ function inWholeTokens(
   pool: number,
   limit: AllocatedLimit,
 ): readonly number[] {
-  if (limit.algorithm !== 'fixed_window' || limit.capacity > WHOLE_TOKEN_SPLIT_MAX) return parts
+  if (hasBurst(limit.algorithm) || limit.capacity > WHOLE_TOKEN_SPLIT_MAX) return parts
   const tokens = Math.floor((pool * limit.capacity) / POOL_UNITS)
   if (tokens === 0) return parts
   const whole = byIndex(parts, tokens)

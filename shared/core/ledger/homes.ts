@@ -7,7 +7,7 @@
  * part of the pool is then the loans, and they fit in its old base.
  */
 import { floorOf, planTransfers } from '../base-split.ts'
-import type { RegionId } from '../policy.ts'
+import { hasBurst, type RegionId } from '../policy.ts'
 import { CLOCK_SKEW_MAX_MS, LENDER_WAIT_MS } from './constants.ts'
 import { type Draft, limitOf, storeNow, type View } from './draft.ts'
 import { outstandingOf, quarantinedOf } from './rows.ts'
@@ -23,7 +23,7 @@ import type { LedgerLimit } from './types.ts'
  * after its end.
  */
 export function drainEnd(limit: LedgerLimit, storeMs: number): number | null {
-  if (limit.algorithm === 'token_bucket') return null
+  if (hasBurst(limit.algorithm)) return null
   const window = Math.floor((storeMs + 2 * CLOCK_SKEW_MAX_MS) / limit.windowMs)
   return (window + 1) * limit.windowMs + 2 * CLOCK_SKEW_MAX_MS
 }

@@ -56,6 +56,8 @@ describe('a policy', () => {
       floorPercent: 2,
       burst: 10_000,
       burstFollowsCapacity: true,
+      shards: 1,
+      leases: 'auto',
       id: body.limits[0].id,
       usageEpoch: 0,
       epoch: 1,

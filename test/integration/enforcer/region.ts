@@ -14,6 +14,7 @@ import { connectRegionStore } from '../../../shared/redis/region-store.ts'
 import { type Clock, systemClock } from '../../../shared/runtime/clock.ts'
 import { createRegistry } from '../../../shared/runtime/metrics.ts'
 import { type RedisServer, startRedisServer } from '../../support/redis-server.ts'
+import { PLAIN_LIMIT, PLAIN_POLICY } from '../../support/region-policy.ts'
 
 /** A region's Redis with what its daemon does to it, and enforcers over it. */
 export interface TestRegion {
@@ -74,6 +75,7 @@ export function aPolicy(
     domain: 'api',
     name: `policy-${id}`,
     revision: id,
+    ...PLAIN_POLICY,
     match: [{ key: 'tenant' }],
     onStoreFailure: 'allow',
     ...rest,
@@ -88,6 +90,7 @@ export function aLimit(change: Partial<RegionLimitSpec> = {}): RegionLimitSpec {
     id,
     name: `limit-${id}`,
     algorithm: 'token_bucket',
+    ...PLAIN_LIMIT,
     capacity: 10,
     windowMs: 1_000,
     burst: change.capacity ?? 10,

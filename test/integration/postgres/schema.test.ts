@@ -38,7 +38,7 @@ function insertLimit(changes: object): Promise<unknown> {
 
 describe('the schema', () => {
   it.each([
-    ['a capacity of 0', { capacity: 0 }],
+    ['a negative capacity', { capacity: -1 }],
     ['a capacity above the safe integers', { capacity: '9007199254740992' }],
     ['a window of 0', { window_ms: 0 }],
     ['a burst of 0', { burst: 0 }],
@@ -46,6 +46,9 @@ describe('the schema', () => {
     ['a negative weight', { split: '{"a":110,"b":-10}' }],
     ['an unknown algorithm', { algorithm: 'leaky' }],
     ['a floor above 100', { floor_percent: 101 }],
+    ['17 shards', { shards: 17 }],
+    ['a calendar without a time zone', { algorithm: 'fixed_window', calendar_unit: 'day' }],
+    ['a calendar of a bucket', { calendar_unit: 'day', time_zone: 'UTC' }],
     ['a name that is none', { name: 'No Name' }],
   ])('refuses a limit with %s', async (_mistake, changes) => {
     await expect(insertLimit(changes)).rejects.toThrow(/check constraint/)

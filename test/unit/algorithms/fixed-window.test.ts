@@ -8,17 +8,24 @@ import {
 import { stampLimit } from '../../../shared/core/algorithms/stamp-limit.ts'
 import type { RegionLimit } from '../../../shared/core/policy.ts'
 import { POOL_UNITS } from '../../../shared/core/units.ts'
+import { PLAIN_LIMIT } from '../../support/region-policy.ts'
 
 const BOOT = { startUs: 0, recovering: false }
 const WINDOW_US = 60_000_000
 const NOON_US = 1_793_448_000_000_000
 
 function limit(capacity: number, home = POOL_UNITS): RegionLimit {
-  const spec = { id: 1, name: 'limit', usageEpoch: 0, windowMs: WINDOW_US / 1_000, home }
+  const spec = { ...PLAIN_LIMIT, id: 1, name: 'limit', usageEpoch: 0, home }
   const change = { version: 1, nowUs: NOON_US, boot: BOOT }
   return stampLimit(
     undefined,
-    { ...spec, algorithm: 'fixed_window', capacity, burst: capacity },
+    {
+      ...spec,
+      algorithm: 'fixed_window',
+      capacity,
+      windowMs: WINDOW_US / 1_000,
+      burst: capacity,
+    },
     change,
   )
 }

@@ -5,6 +5,7 @@ import { stampLimit } from '../../../shared/core/algorithms/stamp-limit.ts'
 import { type BucketState, tokenBucket } from '../../../shared/core/algorithms/token-bucket.ts'
 import type { RegionLimit, RegionLimitSpec } from '../../../shared/core/policy.ts'
 import { POOL_UNITS } from '../../../shared/core/units.ts'
+import { PLAIN_LIMIT } from '../../support/region-policy.ts'
 
 const NOW_US = 1_793_448_000_000_000
 const BOOT: Boot = { startUs: 0, recovering: false }
@@ -15,6 +16,7 @@ function spec(change: Partial<RegionLimitSpec> = {}): RegionLimitSpec {
     id: 1,
     name: 'limit',
     algorithm: 'token_bucket',
+    ...PLAIN_LIMIT,
     usageEpoch: 0,
     capacity,
     windowMs: 1_000,

@@ -30,7 +30,7 @@ describe('a policy file', () => {
   })
 
   it('is refused whole, naming file, line, document, field and fix of each problem', async () => {
-    const bad = VALID.replace('per-tenant', 'other').replace('60', '70').replace('100', '0')
+    const bad = VALID.replace('per-tenant', 'other').replace('60', '70').replace('100', '-1')
     const problem = read(`${VALID}---\n${bad}`)
     await expect(problem).rejects.toThrow(
       /standard input:21 \(document 2\): limits\[0\]\.split: sums to 110, and must sum to 100 \(give weights/,

@@ -10,12 +10,14 @@ import {
   incarnationRequestSchema,
   type PolicyChange,
 } from '../../../shared/protocol/policy-messages.ts'
+import { PLAIN_LIMIT, PLAIN_POLICY } from '../../support/region-policy.ts'
 
 function aLimit(changes: Partial<Limit> = {}): Limit {
   return {
     id: 1,
     name: 'per-second',
     algorithm: 'token_bucket',
+    ...PLAIN_LIMIT,
     capacity: 10,
     windowMs: 1_000,
     burst: 10,
@@ -36,7 +38,8 @@ function aChange(revision: number, changes: Partial<Policy> = {}): PolicyChange 
     description: '',
     revision,
     match: [{ key: 'tenant' }],
-    mode: 'strict',
+    ...PLAIN_POLICY,
+    objective: 'max-min',
     onStoreFailure: 'allow',
     limits: [aLimit()],
     ...changes,

@@ -20,7 +20,12 @@ const document = {
   match: [{ key: 'tenant' }],
   limits: [limit],
 }
-const withLimit = (changes: object): object => ({ ...document, limits: [{ ...limit, ...changes }] })
+const calendar = { unit: 'day', timeZone: 'UTC' }
+/** What is undefined is left out, as it is of JSON. */
+const withLimit = (changes: object): object => ({
+  ...document,
+  limits: [JSON.parse(JSON.stringify({ ...limit, ...changes }))],
+})
 
 function problems(input: unknown) {
   const result = policyDocumentSchema.safeParse(input)
@@ -33,9 +38,13 @@ describe('a policy document', () => {
     expect(policyDocumentSchema.parse(document)).toEqual({
       ...document,
       description: '',
-      onStoreFailure: 'allow',
       mode: 'strict',
-      limits: [{ ...limit, floorPercent: 2 }],
+      objective: 'max-min',
+      onStoreFailure: 'allow',
+      shadow: false,
+      unlimited: false,
+      acceptSmallLimits: false,
+      limits: [{ ...limit, floorPercent: 2, shards: 1, leases: 'auto' }],
     })
   })
 
@@ -52,11 +61,11 @@ describe('a policy document', () => {
   )
 
   it('says how to mend each number', () => {
-    expect(problems(withLimit({ capacity: 0 }))).toEqual([
+    expect(problems(withLimit({ windowMs: 0 }))).toEqual([
       {
-        field: 'limits[0].capacity',
-        message: 'must be a whole number from 1 to 9007199254740991, not 0',
-        fix: 'give a whole number of tokens from 1 to 9007199254740991',
+        field: 'limits[0].windowMs',
+        message: 'must be a whole number from 1 to 31622400000, not 0',
+        fix: 'give a whole number of milliseconds from 1 to 31622400000',
       },
     ])
   })
@@ -75,6 +84,15 @@ describe('a policy document', () => {
     ['two limits of one name', { ...document, limits: [limit, limit] }, 'limits[1].name'],
     ['an unknown algorithm', withLimit({ algorithm: 'leaky' }), 'limits[0].algorithm'],
     ['a burst on a window', withLimit({ algorithm: 'fixed_window', burst: 5 }), 'limits[0].burst'],
+    ['a window beside a hold', withLimit({ holdMs: 5 }), 'limits[0].holdMs'],
+    ['a calendar of a bucket', withLimit({ calendar }), 'limits[0].calendar'],
+    ['no window (B127)', withLimit({ windowMs: undefined }), 'limits[0].windowMs'],
+    ['too many shards', withLimit({ shards: 17 }), 'limits[0].shards'],
+    ['an unknown choice of leases', withLimit({ leases: 'always' }), 'limits[0].leases'],
+    ['a candidate without numbers', withLimit({ candidate: {} }), 'limits[0].candidate.capacity'],
+    ['an unknown objective', { ...document, objective: 'fair' }, 'objective'],
+    ['a shadow that is no boolean', { ...document, shadow: 'yes' }, 'shadow'],
+    ['a percentage in strict', { ...document, relaxedPercent: 5 }, 'relaxedPercent'],
     ['a floor above 100', withLimit({ floorPercent: 101 }), 'limits[0].floorPercent'],
     ['an unknown mode', { ...document, mode: 'loose' }, 'mode'],
     ['an unknown failure behaviour', { ...document, onStoreFailure: 'safe' }, 'onStoreFailure'],
@@ -84,6 +102,49 @@ describe('a policy document', () => {
     ['nothing', null, 'body'],
   ])('with %s is refused by its field (B131)', (_mistake, input, field) => {
     expect(fields(input)).toEqual([field])
+  })
+
+  it.each([
+    ['no time at all', { windowMs: undefined }, ['limits[0].windowMs']],
+    ['a window and a calendar', { calendar }, ['limits[0].calendar']],
+    [
+      'a calendar of no unit',
+      { windowMs: undefined, calendar: { timeZone: 'UTC' } },
+      ['limits[0].calendar.unit'],
+    ],
+    [
+      'an unknown time zone',
+      { windowMs: undefined, calendar: { unit: 'day', timeZone: 'Mars/Olympus' } },
+      ['limits[0].calendar.timeZone'],
+    ],
+  ])('of a fixed window with %s is refused by its field (B127)', (_mistake, changes, expected) => {
+    expect(fields(withLimit({ algorithm: 'fixed_window', ...changes }))).toEqual(expected)
+  })
+
+  it.each([
+    ['mode', { mode: 'eventual' }],
+    ['mode', { mode: 'relaxed', relaxedPercent: 10 }],
+    ['objective', { objective: 'proportional' }],
+    ['onStoreFailure', { onStoreFailure: 'local' }],
+    ['shadow', { shadow: true }],
+    ['unlimited', { unlimited: true, limits: [] }],
+  ])('with a %s that is not enforced yet is refused by its field', (field, changes) => {
+    expect(problems({ ...document, ...changes })).toMatchObject([
+      { field, message: expect.stringContaining('not enforced yet') },
+    ])
+  })
+
+  it.each([
+    ['algorithm', { algorithm: 'sliding_log' }],
+    ['algorithm', { algorithm: 'concurrency', windowMs: undefined, holdMs: 60_000 }],
+    ['capacity', { capacity: 0 }],
+    ['calendar', { algorithm: 'fixed_window', windowMs: undefined, calendar }],
+    ['candidate', { candidate: { capacity: 500 } }],
+    ['shards', { shards: 4 }],
+  ])('with a limit whose %s is not enforced yet is refused by its field', (field, changes) => {
+    expect(problems(withLimit(changes))).toMatchObject([
+      { field: `limits[0].${field}`, message: expect.stringContaining('not enforced yet') },
+    ])
   })
 
   it.each([

@@ -11,6 +11,7 @@ import type {
   ShareWrite,
 } from '../../../../shared/core/ledger/types.ts'
 import type { RegionId, RegionLimit } from '../../../../shared/core/policy.ts'
+import { PLAIN_LIMIT } from '../../../support/region-policy.ts'
 import { createCounter, engineOf } from './counters.ts'
 import { EMPTY_PLANE, type Plane } from './redis-image.ts'
 import type { RegionRedis } from './region-redis.ts'
@@ -180,7 +181,8 @@ export function writePolicies(
   const limits = [...plane.limits.values()].map((limit) => {
     const home = homes.get(limit.id) ?? 0
     const { id, algorithm, capacity, windowMs, burst, usageEpoch } = limit
-    const spec = { id, name: '', algorithm, capacity, windowMs, burst, usageEpoch, home }
+    const numbers = { capacity, windowMs, burst, usageEpoch, home }
+    const spec = { ...PLAIN_LIMIT, ...numbers, id, name: '', algorithm }
     return stampLimit(image.limits.get(id), spec, stamp)
   })
   image.limits = new Map(limits.map((limit) => [limit.id, limit]))
