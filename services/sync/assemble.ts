@@ -73,6 +73,7 @@ export function assembleSync(parts: SyncParts): SyncService {
     metrics.recordsReceived.inc({ peer: record.from })
     inbox.putRecord(record)
   })
+  bus.onQuestion(() => inbox.putQuestion())
   const leadership = new Leadership(holder, clock)
   const daemon = new Daemon({
     ...parts,

@@ -7,6 +7,8 @@ import type { Plane } from './plane.ts'
 export type Arrival =
   | { readonly kind: 'record'; readonly record: RegionRecord }
   | { readonly kind: 'plane'; readonly plane: Plane }
+  /** Somebody needs a whole record of this region. */
+  | { readonly kind: 'question' }
 
 /**
  * What arrived for the daemon while it was busy, bounded by nature: the newest record of each peer and the
@@ -16,6 +18,7 @@ export class Inbox {
   readonly #records = new Map<RegionId, RegionRecord>()
   readonly #onArrival: () => void
   #plane: Plane | null = null
+  #isAsked = false
 
   constructor(onArrival: () => void) {
     this.#onArrival = onArrival
@@ -36,12 +39,21 @@ export class Inbox {
     this.#onArrival()
   }
 
+  putQuestion(): void {
+    this.#isAsked = true
+    this.#onArrival()
+  }
+
   /** The plane first: a record may speak of limits that it brings. */
   take(): Arrival | null {
     const plane = this.#plane
     if (plane !== null) {
       this.#plane = null
       return { kind: 'plane', plane }
+    }
+    if (this.#isAsked) {
+      this.#isAsked = false
+      return { kind: 'question' }
     }
     const [record] = this.#records.values()
     if (record === undefined) return null
@@ -50,6 +62,6 @@ export class Inbox {
   }
 
   get isEmpty(): boolean {
-    return this.#plane === null && this.#records.size === 0
+    return this.#plane === null && !this.#isAsked && this.#records.size === 0
   }
 }

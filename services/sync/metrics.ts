@@ -26,7 +26,8 @@ function recordMetrics(registry: Registry, isBusConnected: () => boolean) {
     }),
     recordsSent: counter(registry, {
       name: 'quotaplane_records_sent_total',
-      help: 'Records of this region handed to NATS.',
+      help: 'Records of this region handed to NATS, whole or as what changed.',
+      labelNames: ['form'],
     }),
     recordBytes: counter(registry, {
       name: 'quotaplane_records_sent_bytes_total',
@@ -46,6 +47,11 @@ function recordMetrics(registry: Registry, isBusConnected: () => boolean) {
       name: 'quotaplane_records_refused_total',
       help: 'Messages on the record subjects that were not handed on.',
       labelNames: ['peer', 'reason'],
+    }),
+    recordGaps: counter(registry, {
+      name: 'quotaplane_record_gaps_total',
+      help: 'Times that a peer was asked for a whole record because one that others rest on was missed.',
+      labelNames: ['peer'],
     }),
     busConnected: gauge(registry, {
       name: 'quotaplane_bus_connected',

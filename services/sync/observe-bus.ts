@@ -22,14 +22,17 @@ export function createBusObserver(
     succeededMessage: 'record accepted',
   })
   return {
-    onSent(bytes) {
-      metrics.recordsSent.inc()
+    onSent({ bytes, isWhole }) {
+      metrics.recordsSent.inc({ form: isWhole ? 'whole' : 'changes' })
       metrics.recordBytes.inc(bytes)
       failures.succeeded()
     },
     onSendFailed(reason, detail) {
       metrics.recordsUnsent.inc({ reason })
       failures.failed({ reason, detail })
+    },
+    onGap(peer) {
+      metrics.recordGaps.inc({ peer })
     },
     onRefused(peer, reason, detail) {
       metrics.recordsRefused.inc({ peer: peer ?? 'unknown', reason })

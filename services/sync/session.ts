@@ -121,11 +121,13 @@ export class Session {
     }
     this.#requireLease()
     const nowMs = clock.monotonicMs()
-    const usage = memory.usage.take(memory.ledger, nowMs)
+    const { self, incarnation, fence, nextSeq: seq } = memory.ledger
+    const since = bus.sinceFor(self, { incarnation, fence, seq })
+    const usage = memory.usage.take(memory.ledger, since.usage)
     const { state, record } = buildRecord(memory.ledger, usage, nowMs)
     memory.ledger = state
     memory.ownRecord = record
-    bus.publish(record)
+    bus.publish(record, since)
     this.#sentMs = nowMs
   }
 
@@ -172,6 +174,9 @@ export class Session {
         break
       case 'plane':
         if (memory.accepts(arrival.plane)) await this.usePlane(arrival.plane)
+        break
+      case 'question':
+        this.#isUrgent = true
         break
       default:
         unreachable(arrival)

@@ -1,4 +1,3 @@
-import { SILENT_AFTER_MS } from '../../shared/core/ledger/constants.ts'
 import type { LedgerState } from '../../shared/core/ledger/state.ts'
 import type { RegionRecord, UsageRow } from '../../shared/core/ledger/types.ts'
 import type { RegionId } from '../../shared/core/policy.ts'
@@ -15,12 +14,6 @@ import {
 import { USAGE_ROWS_MAX } from '../../shared/protocol/record.ts'
 
 /**
- * Each such record carries all own usage that is kept, for listeners that acknowledge nothing, such as admin: a
- * record that they missed is repaired within a quarter of a minute.
- */
-const FULL_USAGE_EVERY = 16
-
-/**
  * Usage of this region and of its peers, as this daemon has heard of it.
  *
  * What Redis counted and what belongs to the present incarnation differ after a boot. Redis may have lost counts
@@ -31,8 +24,6 @@ const FULL_USAGE_EVERY = 16
 export class UsageBook {
   table: UsageTable
   #corrections: ReadonlyMap<string, UsageCount> = new Map()
-  /** Per peer: its present session, and the first record in which that was told everything. */
-  readonly #told = new Map<RegionId, { readonly session: string; readonly sinceSeq: number }>()
 
   constructor(region: RegionId) {
     this.table = createUsageTable(region)
@@ -82,33 +73,11 @@ export class UsageBook {
     this.table = pruneUsage(this.table, rulesOf(ledger, nowMs))
   }
 
-  /** Own usage for the next record: what some peer in reach may not have; now and then all there is. */
-  take(ledger: LedgerState, nowMs: number): readonly UsageRow[] {
-    const { incarnation, nextSeq: seq } = ledger
-    const ackedSeq = seq % FULL_USAGE_EVERY === 0 ? -1 : this.#newestAcked(ledger, nowMs)
-    const { table, rows } = publishOwn(this.table, { incarnation, seq, ackedSeq })
+  /** Own usage for the next record: what changed since the record `sinceSeq`; all that is kept where it is -1. */
+  take({ incarnation, nextSeq: seq }: LedgerState, sinceSeq: number): readonly UsageRow[] {
+    const { table, rows } = publishOwn(this.table, { incarnation, seq, ackedSeq: sinceSeq })
     this.table = table
     return rows.slice(-USAGE_ROWS_MAX)
-  }
-
-  /**
-   * The newest record that every peer in reach has processed together with all before it; -1 when one has not.
-   * A daemon that took over has heard nothing of what its predecessor acknowledged, so it is told everything.
-   */
-  #newestAcked(ledger: LedgerState, nowMs: number): number {
-    const { self, heard, incarnation, fence, nextSeq } = ledger
-    let acked = nextSeq - 1
-    for (const [peer, { record, atMs }] of heard) {
-      if (nowMs - atMs >= SILENT_AFTER_MS) continue
-      const session = `${record.mark.incarnation}.${record.mark.fence} ${incarnation}.${fence}`
-      const told = this.#told.get(peer)
-      if (told?.session !== session) this.#told.set(peer, { session, sinceSeq: nextSeq })
-      const sinceSeq = told?.session === session ? told.sinceSeq : nextSeq
-      const ack = record.acks[self]
-      const isPresent = ack?.incarnation === incarnation && ack.fence === fence
-      acked = Math.min(acked, isPresent && ack.seq >= sinceSeq ? ack.seq : -1)
-    }
-    return acked
   }
 }
 

@@ -6,6 +6,7 @@ import type { CounterId } from './descriptor.ts'
 import type {
   LedgerRow,
   PairState,
+  RecordMark,
   RegionRecord,
   Sample,
   ShareOutcome,
@@ -169,8 +170,22 @@ export interface RegionStore {
   close(): Promise<void>
 }
 
-/** Carries records between regions; loses, repeats and reorders as it likes. */
+/** Sequence numbers of the records on which one may rest: what did not change since is not said again; -1: all is. */
+export interface RecordSince {
+  readonly rows: number
+  readonly usage: number
+}
+
+/**
+ * Carries records between regions; loses, repeats and reorders as it likes, but hands on nothing that is not exactly
+ * a record that its sender published, and of each sender only newer ones.
+ */
 export interface RecordBus {
-  publish(record: RegionRecord): void
+  /** What those in reach have already, by their acknowledgements; asked once for each record, just before. */
+  sinceFor(self: RegionId, mark: RecordMark): RecordSince
+  /** Sends now or not at all; never throws for the bus's sake. The record's usage is what changed since `since`. */
+  publish(record: RegionRecord, since: RecordSince): void
   onRecord(handle: (record: RegionRecord) => void): void
+  /** Called when a listener needs a whole record: the next one is whole, and soon is better than late. */
+  onQuestion(handle: () => void): void
 }

@@ -68,7 +68,7 @@ export class NatsLink {
   }
 
   /** Sends if it can be sent now; otherwise the message is dropped and false is returned. Never throws. */
-  publish(subject: string, payload: string): boolean {
+  publish(subject: string, payload: string | Uint8Array): boolean {
     const connection = this.#connection
     if (connection === undefined || !this.#isConnected || connection.isClosed()) return false
     try {

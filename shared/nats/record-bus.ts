@@ -1,18 +1,15 @@
-import { isNewer } from '../core/ledger/state.ts'
-import type { RegionRecord } from '../core/ledger/types.ts'
+import type { NatsConnection } from 'nats'
+import type { RecordMark, RegionRecord } from '../core/ledger/types.ts'
 import type { RegionId } from '../core/policy.ts'
-import type { RecordBus } from '../core/ports.ts'
-import { REGIONS_MAX } from '../core/units.ts'
+import type { RecordBus, RecordSince } from '../core/ports.ts'
 import { isQuotaError } from '../errors.ts'
-import {
-  CHUNK_BYTES_MAX,
-  decodeChunk,
-  encodeRecord,
-  type RefusalReason,
-} from '../protocol/record.ts'
-import { RecordAssembly } from '../protocol/record-assembly.ts'
-import { regionOfSubject, STATE_SUBJECTS, stateSubject } from '../protocol/subjects.ts'
+import { CHUNK_BYTES_MAX } from '../protocol/record.ts'
+import { decodeChunk, encodeRecord, type RefusalReason } from '../protocol/record-frame.ts'
+import { SinceKeeper } from '../protocol/record-since.ts'
+import { RecordWriter } from '../protocol/record-writer.ts'
+import { regionOfSubject, STATE_SUBJECTS, stateSubject, syncSubject } from '../protocol/subjects.ts'
 import type { NatsLink } from './client.ts'
+import { PeerRecords } from './peer-records.ts'
 
 /** Why a message was not handed on. `sender_mismatch`: it speaks for another region than its subject's. */
 export type BusRefusal = RefusalReason | 'sender_mismatch' | 'too_many_peers'
@@ -23,9 +20,11 @@ export type SendFailure = 'not_connected' | 'too_large'
 export interface NatsRecordBusOptions {
   /** The region this process speaks for, whose records it ignores; null for a listener such as admin. */
   readonly region: RegionId | null
-  readonly onSent?: (bytes: number) => void
+  readonly onSent?: (sent: { readonly bytes: number; readonly isWhole: boolean }) => void
   readonly onSendFailed?: (reason: SendFailure, detail: string) => void
   readonly onRefused?: (peer: RegionId | null, reason: BusRefusal, detail: string) => void
+  /** A record of this peer rests on one that was missed, and a whole one was asked for. */
+  readonly onGap?: (peer: RegionId) => void
 }
 
 /**
@@ -38,21 +37,29 @@ export interface NatsRecordBusOptions {
 export class NatsRecordBus implements RecordBus {
   readonly #link: NatsLink
   readonly #options: NatsRecordBusOptions
-  readonly #assembly = new RecordAssembly()
-  readonly #newest = new Map<RegionId, RegionRecord>()
+  readonly #peers = new PeerRecords()
+  readonly #writer = new RecordWriter()
+  readonly #keeper = new SinceKeeper()
   readonly #handlers: ((record: RegionRecord) => void)[] = []
-  #payloadBytesMax = CHUNK_BYTES_MAX
-  #handOn: NodeJS.Immediate | undefined
+  readonly #onQuestion: (() => void)[] = []
+  #connection: NatsConnection | undefined
+  #reading: NodeJS.Immediate | undefined
 
   constructor(link: NatsLink, options: NatsRecordBusOptions) {
     this.#link = link
     this.#options = options
     link.use((connection) => {
-      this.#payloadBytesMax = connection.info?.max_payload ?? CHUNK_BYTES_MAX
+      this.#connection = connection
       connection.subscribe(STATE_SUBJECTS, {
         callback: (err, message) => {
           if (err !== null) this.#options.onRefused?.(null, 'malformed', err.message)
           else this.#receive(message.subject, message.data)
+        },
+      })
+      if (options.region === null) return
+      connection.subscribe(syncSubject(options.region), {
+        callback: (err) => {
+          if (err === null) this.#hearQuestion()
         },
       })
     })
@@ -62,30 +69,42 @@ export class NatsRecordBus implements RecordBus {
     this.#handlers.push(handle)
   }
 
-  publish(record: RegionRecord): void {
-    const subject = stateSubject(record.from)
+  onQuestion(handle: () => void): void {
+    this.#onQuestion.push(handle)
+  }
+
+  sinceFor(self: RegionId, mark: RecordMark): RecordSince {
+    return this.#keeper.next(self, mark, performance.now())
+  }
+
+  publish(record: RegionRecord, since: RecordSince): void {
+    const update = this.#writer.next(record, since)
     let bytes = 0
     try {
-      const payloads = encodeRecord(record)
-      const sizes = payloads.map((payload) => Buffer.byteLength(payload))
-      const largest = Math.max(...sizes)
-      if (largest > this.#payloadBytesMax) {
-        this.#options.onSendFailed?.('too_large', `NATS takes ${this.#payloadBytesMax} bytes`)
-        return
-      }
+      const payloads = encodeRecord(update, this.#connection?.info?.max_payload ?? CHUNK_BYTES_MAX)
       for (const payload of payloads) {
-        if (!this.#link.publish(subject, payload)) {
-          this.#options.onSendFailed?.('not_connected', 'NATS is away')
+        if (!this.#link.publish(stateSubject(record.from), payload)) {
+          this.#fail('not_connected', 'NATS is away')
           return
         }
+        bytes += payload.byteLength
       }
-      bytes = sizes.reduce((sum, size) => sum + size, 0)
     } catch (err) {
       if (!isQuotaError(err)) throw err
-      this.#options.onSendFailed?.('too_large', err.message)
+      this.#fail('too_large', err.message)
       return
     }
-    this.#options.onSent?.(bytes)
+    this.#options.onSent?.({ bytes, isWhole: update.since.rows < 0 })
+  }
+
+  #fail(reason: SendFailure, detail: string): void {
+    this.#keeper.noteUnsent()
+    this.#options.onSendFailed?.(reason, detail)
+  }
+
+  #hearQuestion(): void {
+    this.#keeper.ask()
+    for (const handle of this.#onQuestion) handle()
   }
 
   #receive(subject: string, data: Uint8Array): void {
@@ -96,29 +115,28 @@ export class NatsRecordBus implements RecordBus {
       this.#options.onRefused?.(peer, decoded.reason, decoded.detail)
       return
     }
-    if (decoded.chunk.from !== peer) {
-      this.#options.onRefused?.(peer, 'sender_mismatch', `says it is from ${decoded.chunk.from}`)
+    const { chunk } = decoded
+    if (chunk.from !== peer) {
+      this.#options.onRefused?.(peer, 'sender_mismatch', `says it is from ${chunk.from}`)
       return
     }
-    const record = this.#assembly.add(decoded.chunk, performance.now())
-    if (record !== null) this.#keepNewest(record)
+    if (this.#peers.put(chunk, performance.now()))
+      this.#reading ??= setImmediate(() => this.#read())
+    else this.#options.onRefused?.(peer, 'too_many_peers', 'as many as a plane may have are heard')
   }
 
-  #keepNewest(record: RegionRecord): void {
-    const waiting = this.#newest.get(record.from)
-    if (waiting !== undefined && !isNewer(record.mark, waiting.mark)) return
-    if (waiting === undefined && this.#newest.size >= REGIONS_MAX) {
-      this.#options.onRefused?.(record.from, 'too_many_peers', `more than ${REGIONS_MAX} wait`)
-      return
+  #read(): void {
+    this.#reading = undefined
+    const nowMs = performance.now()
+    const { records, gaps, malformed } = this.#peers.take(nowMs)
+    for (const { peer, detail } of malformed) this.#options.onRefused?.(peer, 'malformed', detail)
+    for (const peer of gaps) {
+      this.#link.publish(syncSubject(peer), '')
+      this.#options.onGap?.(peer)
     }
-    this.#newest.set(record.from, record)
-    this.#handOn ??= setImmediate(() => this.#flush())
-  }
-
-  #flush(): void {
-    this.#handOn = undefined
-    const records = [...this.#newest.values()]
-    this.#newest.clear()
-    for (const record of records) for (const handle of this.#handlers) handle(record)
+    for (const record of records) {
+      this.#keeper.hear(record, nowMs)
+      for (const handle of this.#handlers) handle(record)
+    }
   }
 }

@@ -9,6 +9,7 @@ import type { RegionId } from '../core/policy.ts'
 
 const ROOT = 'quotaplane.v1'
 const STATE_PREFIX = `${ROOT}.state.`
+const SYNC_PREFIX = `${ROOT}.sync.`
 
 /** What a region may be called; the same rule where regions are registered. */
 export const REGION_PATTERN = /^[a-z0-9][a-z0-9-]{0,62}$/
@@ -31,6 +32,11 @@ export const ADMIN_QUEUE = 'quotaplane-admin'
 /** Where `region` publishes its record. */
 export function stateSubject(region: RegionId): string {
   return `${STATE_PREFIX}${regionToken(region)}`
+}
+
+/** Where others ask `region` for a whole record; the question has no content. */
+export function syncSubject(region: RegionId): string {
+  return `${SYNC_PREFIX}${regionToken(region)}`
 }
 
 /** Where `region` asks for its next incarnation. */

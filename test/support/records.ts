@@ -1,4 +1,7 @@
 import type { RecordRow, RegionRecord } from '../../shared/core/ledger/types.ts'
+import type { RecordSince } from '../../shared/core/ports.ts'
+import { encodeRecord } from '../../shared/protocol/record-frame.ts'
+import { RecordWriter } from '../../shared/protocol/record-writer.ts'
 
 /** A record of us-east-1 with nothing in it, with valid defaults. */
 export function aRecord(
@@ -34,3 +37,10 @@ export function recordRows(count: number): readonly RecordRow[] {
     gaveBack: {},
   }))
 }
+
+/** The messages that carry a record whole. */
+export function payloadsOf(record: RegionRecord): readonly Uint8Array[] {
+  return encodeRecord(new RecordWriter().next(record, NOTHING_KNOWN))
+}
+
+export const NOTHING_KNOWN: RecordSince = { rows: -1, usage: -1 }

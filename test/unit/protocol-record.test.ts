@@ -1,27 +1,33 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { counterId } from '../../shared/core/counter-id.ts'
-import type { RecordRow, RegionRecord } from '../../shared/core/ledger/types.ts'
+import type { RegionRecord } from '../../shared/core/ledger/types.ts'
+import { MalformedBytes } from '../../shared/protocol/bytes.ts'
+import { CHUNK_BYTES_MAX, CHUNKS_MAX, RECORD_VERSION } from '../../shared/protocol/record.ts'
+import { type EncodedRecord, RecordAssembly } from '../../shared/protocol/record-assembly.ts'
+import { decodeUpdate } from '../../shared/protocol/record-body.ts'
 import {
-  CHUNK_BYTES_MAX,
-  CHUNKS_MAX,
   decodeChunk,
   encodeRecord,
   type RecordChunk,
-} from '../../shared/protocol/record.ts'
-import { RecordAssembly } from '../../shared/protocol/record-assembly.ts'
+  type RefusalReason,
+} from '../../shared/protocol/record-frame.ts'
+import { applyUpdate } from '../../shared/protocol/record-reader.ts'
+import { RecordWriter } from '../../shared/protocol/record-writer.ts'
 import {
   incarnationSubject,
   REGION_PATTERN,
   regionOfSubject,
   stateSubject,
+  syncSubject,
 } from '../../shared/protocol/subjects.ts'
+import { aRecord, NOTHING_KNOWN, payloadsOf, recordRows } from '../support/records.ts'
 
 const whole = fc.nat({ max: Number.MAX_SAFE_INTEGER })
 const region = fc.stringMatching(REGION_PATTERN)
 const mark = fc.record({ incarnation: whole, fence: whole, seq: whole })
 const perRegion = <T>(value: fc.Arbitrary<T>) =>
-  fc.dictionary(region, value, { maxKeys: 5, noNullPrototype: true })
+  fc.dictionary(fc.constantFrom('a', 'b-2', 'us-east-1', '1'), value, { noNullPrototype: true })
 const row = fc.record({
   id: fc
     .record({ limitId: fc.nat(), usageEpoch: fc.nat(), name: fc.string({ maxLength: 40 }) })
@@ -57,7 +63,7 @@ const record: fc.Arbitrary<RegionRecord> = fc.record({
       borrow: fc.tuple(whole, whole, fc.constantFrom(0 as const, 1 as const)),
     }),
   ),
-  rows: fc.array(row, { maxLength: 20 }),
+  rows: fc.uniqueArray(row, { maxLength: 20, selector: ({ id }) => id }),
   usage: fc.array(usage, { maxLength: 5 }),
 })
 
@@ -65,45 +71,42 @@ describe('a record on the wire', () => {
   it('is the same record after encoding and decoding', () => {
     fc.assert(
       fc.property(record, (sent) => {
-        const assembly = new RecordAssembly()
-        const received = chunksOf(sent).map((chunk) => assembly.add(chunk, 0))
-        expect(received.at(-1)).toEqual(sent)
+        expect(received(payloadsOf(sent))).toEqual(sent)
       }),
-      { numRuns: 200 },
+      { numRuns: 100 },
     )
   })
 
-  it('is cut into chunks under the bound, and makes the same record in whatever order they come', () => {
-    const sent = aRecord({ rows: manyRows(12_000) })
-    const payloads = encodeRecord(sent)
-    expect(payloads.length).toBeGreaterThan(2)
-    for (const payload of payloads) {
-      expect(Buffer.byteLength(payload)).toBeLessThanOrEqual(CHUNK_BYTES_MAX)
-    }
-    const assembly = new RecordAssembly()
-    const received = [...chunksOf(sent)]
-      .reverse()
-      .flatMap((chunk) => [assembly.add(chunk, 0), assembly.add(chunk, 0)])
-      .filter((whole) => whole !== null)
-    expect(received).toEqual([sent])
+  it('is cut into chunks under the bound, and makes the same record in whatever order they come (B158)', () => {
+    const sent = aRecord({ rows: recordRows(20_000) })
+    const payloads = payloadsOf(sent)
+    expect(payloads.length).toBeGreaterThan(1)
+    expect(Math.max(...payloads.map(({ byteLength }) => byteLength))).toBeLessThanOrEqual(
+      CHUNK_BYTES_MAX,
+    )
+    const mixed = [...payloads].reverse().flatMap((payload) => [payload, payload])
+    expect(received(mixed)).toEqual(sent)
+  })
+
+  it('is cut smaller for a server that takes less at once', () => {
+    const sent = aRecord({ rows: recordRows(5_000) })
+    const payloads = encodeRecord(new RecordWriter().next(sent, NOTHING_KNOWN), 8_192)
+    expect(Math.max(...payloads.map(({ byteLength }) => byteLength))).toBeLessThanOrEqual(8_192)
+    expect(received(payloads)).toEqual(sent)
   })
 
   it('is dropped whole when a chunk is lost', () => {
     const assembly = new RecordAssembly()
-    const torn = chunksOf(aRecord({ seq: 1, rows: manyRows(6_000) })).slice(1)
-    const next = aRecord({ seq: 2, rows: manyRows(6_000) })
+    const torn = chunksOf(aRecord({ seq: 1, rows: recordRows(20_000) })).slice(1)
     expect(torn.map((chunk) => assembly.add(chunk, 0)).every((whole) => whole === null)).toBe(true)
-    expect(
-      chunksOf(next)
-        .map((chunk) => assembly.add(chunk, 0))
-        .at(-1),
-    ).toEqual(next)
+    const next = chunksOf(aRecord({ seq: 2, rows: recordRows(20_000) }))
+    expect(next.map((chunk) => assembly.add(chunk, 0)).at(-1)?.mark.seq).toBe(2)
   })
 
   it('is never made of chunks of two records', () => {
     const assembly = new RecordAssembly()
-    const [oldFirst, ...oldRest] = chunksOf(aRecord({ seq: 1, rows: manyRows(6_000) }))
-    const [newFirst, ...newRest] = chunksOf(aRecord({ seq: 2, rows: manyRows(6_000) }))
+    const [oldFirst, ...oldRest] = chunksOf(aRecord({ seq: 1, rows: recordRows(20_000) }))
+    const [newFirst, ...newRest] = chunksOf(aRecord({ seq: 2, rows: recordRows(20_000) }))
     const order = [oldFirst, newFirst, ...oldRest, ...newRest].filter((c) => c !== undefined)
     const whole = order.map((chunk) => assembly.add(chunk, 0)).filter((made) => made !== null)
     expect(whole.map((made) => made.mark.seq)).toEqual([2])
@@ -111,65 +114,72 @@ describe('a record on the wire', () => {
 
   it('of a sender whose marks went back is heard once the torn newer one is stale', () => {
     const assembly = new RecordAssembly()
-    for (const chunk of chunksOf(aRecord({ seq: 9, rows: manyRows(6_000) })).slice(1)) {
+    for (const chunk of chunksOf(aRecord({ seq: 9, rows: recordRows(20_000) })).slice(1)) {
       assembly.add(chunk, 0)
     }
-    const earlier = chunksOf(aRecord({ seq: 1, rows: manyRows(6_000) }))
+    const earlier = chunksOf(aRecord({ seq: 1, rows: recordRows(20_000) }))
     expect(earlier.map((chunk) => assembly.add(chunk, 1_000)).at(-1)).toBeNull()
     expect(earlier.map((chunk) => assembly.add(chunk, 6_000)).at(-1)).not.toBeNull()
   })
 
   it('that cannot fit in the greatest number of chunks is refused whole by the sender', () => {
-    const loan: readonly [number, number, number] = [1, 1, 0]
-    const lent = Object.fromEntries(Array.from({ length: 64 }, (_, i) => [`region-${i}`, loan]))
-    const rows = manyRows(26_000).map((one) => ({ ...one, lent }))
-    expect(() => encodeRecord(aRecord({ rows }))).toThrow(`more than ${CHUNKS_MAX}`)
+    const update = new RecordWriter().next(aRecord({ rows: recordRows(20_000) }), NOTHING_KNOWN)
+    expect(() => encodeRecord(update, 4_096)).toThrow(`too many for ${CHUNKS_MAX} chunks`)
+    expect(() => encodeRecord(update, 100)).toThrow('too many')
   })
 })
 
 describe('a message that is not a record of this version', () => {
+  const [whole = new Uint8Array()] = payloadsOf(aRecord({ rows: recordRows(3) }))
+
   it.each([
-    ['not JSON', 'hello'],
-    ['null', 'null'],
-    ['a list', '[]'],
-    ['no version', '{}'],
-    ['a negative number', edited((m) => ({ ...m, policyRevision: -1 }))],
-    ['a fraction', edited((m) => ({ ...m, policyRevision: 1.5 }))],
-    ['a number above the safe integers', edited((m) => ({ ...m, policyRevision: 2 ** 53 }))],
-    ['a share above the pool', edited((m) => ({ ...m, rows: [{ ...aRow(1), share: 1_000_001 }] }))],
-    ['a name in capitals', edited((m) => ({ ...m, from: 'US-EAST-1' }))],
-    ['a key that is no counter', edited((m) => ({ ...m, rows: [{ ...aRow(1), id: 'tenant' }] }))],
-    ['a chunk index at the count', edited((m) => ({ ...m, chunk: [1, 1] }))],
-    ['a key that would reach the prototype', edited((m) => ({ ...m, acks: { a__proto__: {} } }))],
-    [
-      'more regions than a plane may have',
-      edited((m) => ({
-        ...m,
-        acks: Object.fromEntries(Array.from({ length: 65 }, (_, i) => [`r${i}`, m['mark']])),
-      })),
-    ],
+    ['text', Buffer.from('hello')],
+    ['a JSON document', Buffer.from('{"v":1}')],
+    ['nothing', new Uint8Array()],
+    ['a version before the first', changed(2, 0)],
+    ['a name that is no region', changed(4, 0x2e)],
   ])('is refused as malformed: %s', (_, payload) => {
-    expect(decodeChunk(Buffer.from(payload))).toMatchObject({
-      kind: 'refused',
-      reason: 'malformed',
-    })
+    expect(refusal(payload)).toBe('malformed')
   })
 
   it('is refused as newer when its version is newer, whatever else it holds', () => {
-    expect(decodeChunk(Buffer.from('{"v":2,"anything":true}'))).toMatchObject({
-      kind: 'refused',
-      reason: 'newer_version',
-    })
+    expect(refusal(changed(2, RECORD_VERSION + 1))).toBe('newer_version')
+    expect(refusal(Buffer.from([0x51, 0x70, 255]))).toBe('newer_version')
   })
 
   it('is refused unread when it is larger than a chunk can be', () => {
-    expect(decodeChunk(Buffer.alloc(CHUNK_BYTES_MAX + 1))).toMatchObject({ reason: 'too_large' })
+    expect(refusal(Buffer.alloc(CHUNK_BYTES_MAX + 1))).toBe('too_large')
   })
 
-  it('is read without fields that this version does not know', () => {
-    const payload = edited((m) => ({ ...m, later: 1 }))
-    expect(decodeChunk(Buffer.from(payload))).toMatchObject({ kind: 'chunk' })
+  it('is refused wherever it is cut off, and never read past its end', () => {
+    for (let length = 0; length < whole.byteLength; length++) {
+      expect(refusal(whole.subarray(0, length))).toBe('malformed')
+    }
   })
+
+  it('does no harm however its bytes are changed: it is refused, or it is a record within the bounds', () => {
+    fc.assert(
+      fc.property(fc.nat(), fc.nat({ max: 255 }), fc.nat(), (at, value, other) => {
+        const bytes = Buffer.from(whole)
+        bytes[3 + (at % (bytes.length - 3))] = value
+        bytes[3 + (other % (bytes.length - 3))] = value ^ 0x80
+        const reason = refusal(bytes)
+        if (reason !== null) expect(reason).toBe('malformed')
+        else for (const row of received([bytes])?.rows ?? []) expectSound(row)
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  it('may go on after its end with what a later version adds', () => {
+    expect(received([Buffer.concat([whole, Buffer.from('more')])])).toEqual(received([whole]))
+  })
+
+  function changed(at: number, value: number): Uint8Array {
+    const bytes = Buffer.from(whole)
+    bytes[at] = value
+    return bytes
+  }
 })
 
 describe('subjects', () => {
@@ -178,7 +188,8 @@ describe('subjects', () => {
       fc.property(region, region, (a, b) => {
         expect(regionOfSubject(stateSubject(a))).toBe(a)
         expect(stateSubject(a) === stateSubject(b)).toBe(a === b)
-        expect(incarnationSubject(a)).not.toBe(stateSubject(a))
+        const of = [stateSubject(a), incarnationSubject(a), syncSubject(a)]
+        expect(new Set(of).size).toBe(of.length)
       }),
     )
   })
@@ -189,47 +200,42 @@ describe('subjects', () => {
 })
 
 function chunksOf(sent: RegionRecord): readonly RecordChunk[] {
-  return encodeRecord(sent).map((payload) => {
-    const decoded = decodeChunk(Buffer.from(payload))
+  return payloadsOf(sent).map((payload) => {
+    const decoded = decodeChunk(payload)
     if (decoded.kind === 'refused') throw new Error(decoded.detail)
     return decoded.chunk
   })
 }
 
-function edited(edit: (message: Record<string, unknown>) => object): string {
-  const [payload = ''] = encodeRecord(aRecord({ rows: [aRow(1)] }))
-  return JSON.stringify(edit(JSON.parse(payload)))
+/** The record that messages make of nothing; null when they make none. */
+function received(payloads: readonly Uint8Array[]): RegionRecord | null {
+  const assembly = new RecordAssembly()
+  let encoded: EncodedRecord | null = null
+  for (const payload of payloads) {
+    const decoded = decodeChunk(payload)
+    if (decoded.kind === 'chunk') encoded = assembly.add(decoded.chunk, 0) ?? encoded
+  }
+  if (encoded === null) return null
+  const applied = applyUpdate(null, decodeUpdate(encoded, encoded.body))
+  return applied.kind === 'record' ? applied.held.record : null
 }
 
-function manyRows(count: number): readonly RecordRow[] {
-  return Array.from({ length: count }, (_, i) => aRow(i))
-}
-
-function aRow(i: number): RecordRow {
-  return {
-    id: counterId({ group: 1, limitId: 7, usageEpoch: 0, name: `tenant=customer-number-${i}` }),
-    share: 600_000,
-    demand: 1_000,
-    hungry: false,
-    admitted: i,
-    denied: 0,
-    returned: 0,
-    quarantined: 0,
-    lent: { 'eu-west-1': [1, 100, 0] },
-    gaveBack: {},
+/** Why a message of one chunk is refused, by its frame or by its content; null when it is not. */
+function refusal(payload: Uint8Array): RefusalReason | null {
+  const decoded = decodeChunk(payload)
+  if (decoded.kind === 'refused') return decoded.reason
+  try {
+    decodeUpdate(decoded.chunk, decoded.chunk.part)
+    return null
+  } catch (err) {
+    if (err instanceof MalformedBytes) return 'malformed'
+    throw err
   }
 }
 
-function aRecord(change: { seq?: number; rows?: readonly RecordRow[] }): RegionRecord {
-  return {
-    from: 'us-east-1',
-    mark: { incarnation: 1, fence: 1, seq: change.seq ?? 1 },
-    policyRevision: 3,
-    recovering: false,
-    adopted: {},
-    acks: {},
-    pairs: {},
-    rows: change.rows ?? [],
-    usage: [],
-  }
+function expectSound(row: RegionRecord['rows'][number]): void {
+  const { id: _id, hungry: _hungry, lent, gaveBack, ...figures } = row
+  const all = [...Object.values(figures), ...Object.values({ ...lent, ...gaveBack }).flat()]
+  expect(all.every((figure) => Number.isSafeInteger(figure) && figure >= 0)).toBe(true)
+  expect(Math.max(row.share, row.quarantined)).toBeLessThanOrEqual(1_000_000)
 }

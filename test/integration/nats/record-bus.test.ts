@@ -3,11 +3,10 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import type { RegionRecord } from '../../../shared/core/ledger/types.ts'
 import { NatsLink } from '../../../shared/nats/client.ts'
 import { NatsRecordBus, type NatsRecordBusOptions } from '../../../shared/nats/record-bus.ts'
-import { encodeRecord } from '../../../shared/protocol/record.ts'
 import { stateSubject } from '../../../shared/protocol/subjects.ts'
 import { createLogger } from '../../../shared/runtime/logger.ts'
 import { type NatsServer, startNats } from '../../support/nats-server.ts'
-import { aRecord, recordRows } from '../../support/records.ts'
+import { aRecord, NOTHING_KNOWN, payloadsOf, recordRows } from '../../support/records.ts'
 
 const log = createLogger({ service: 'test', level: 'silent' })
 
@@ -56,7 +55,7 @@ function join(options: Partial<NatsRecordBusOptions>): void {
 }
 
 function send(record: RegionRecord): void {
-  for (const payload of encodeRecord(record)) peer.publish(stateSubject(record.from), payload)
+  for (const payload of payloadsOf(record)) peer.publish(stateSubject(record.from), payload)
 }
 
 describe('the record bus', () => {
@@ -81,14 +80,14 @@ describe('the record bus', () => {
   })
 
   it('refuses a record that speaks for another region than its subject', async () => {
-    const [payload = ''] = encodeRecord(aRecord({ from: 'ap-south-1' }))
+    const [payload = ''] = payloadsOf(aRecord({ from: 'ap-south-1' }))
     peer.publish(stateSubject('us-east-1'), payload)
     await vi.waitFor(() => expect(refused).toEqual(['us-east-1 sender_mismatch']))
     expect(received).toEqual([])
   })
 
   it('refuses a newer version and what is malformed, and takes the next record', async () => {
-    peer.publish(stateSubject('us-east-1'), '{"v":2}')
+    peer.publish(stateSubject('us-east-1'), Buffer.from([0x51, 0x70, 2]))
     peer.publish(stateSubject('us-east-1'), 'nonsense')
     send(aRecord({ seq: 3 }))
     await vi.waitFor(() => expect(received).toHaveLength(1))
@@ -96,7 +95,7 @@ describe('the record bus', () => {
   })
 
   it('hands on nothing of a record that lost a chunk', async () => {
-    const payloads = encodeRecord(aRecord({ seq: 4, rows: recordRows(9_000) }))
+    const payloads = payloadsOf(aRecord({ seq: 4, rows: recordRows(20_000) }))
     for (const payload of payloads.slice(1)) peer.publish(stateSubject('us-east-1'), payload)
     send(aRecord({ seq: 5 }))
     await vi.waitFor(() => expect(received.map((record) => record.mark.seq)).toEqual([5]))
@@ -105,7 +104,7 @@ describe('the record bus', () => {
   it('says that a record was not sent while NATS is away, and sends the next one after it is back', async () => {
     await server.halt()
     await vi.waitFor(() => expect(link.isConnected()).toBe(false), { timeout: 5_000 })
-    bus.publish(aRecord({ from: 'eu-west-1', seq: 1 }))
+    bus.publish(aRecord({ from: 'eu-west-1', seq: 1 }), NOTHING_KNOWN)
     expect(unsent).toEqual(['not_connected'])
     await server.start()
     await vi.waitFor(() => expect(link.isConnected()).toBe(true), { timeout: 10_000 })
@@ -117,8 +116,39 @@ describe('the record bus', () => {
       },
       { timeout: 10_000, interval: 100 },
     )
-    bus.publish(aRecord({ from: 'eu-west-1', seq: 2 }))
+    bus.publish(aRecord({ from: 'eu-west-1', seq: 2 }), NOTHING_KNOWN)
     expect(unsent).toEqual(['not_connected'])
+  })
+})
+
+describe('a listener that missed what a record rests on', () => {
+  it('asks for a whole one, once, and the sender’s next is whole (B155)', async () => {
+    let questions = 0
+    const sender = new NatsLink({ url: server.url, name: 'sender', log })
+    const from = new NatsRecordBus(sender, { region: 'us-east-1' })
+    from.onQuestion(() => questions++)
+    sender.start()
+    await vi.waitFor(() => expect(sender.isConnected()).toBe(true))
+    const publish = (seq: number): void => {
+      const record = aRecord({ seq, rows: recordRows(3) })
+      from.publish(record, from.sinceFor(record.from, record.mark))
+    }
+    publish(1)
+    await vi.waitFor(() => expect(received).toHaveLength(1))
+    await link.close()
+    join({ region: 'ap-south-1' })
+    await vi.waitFor(() => expect(link.isConnected()).toBe(true))
+    await peer.flush()
+    publish(2)
+    publish(3)
+    await vi.waitFor(() => expect(questions).toBe(1))
+    expect(received).toEqual([])
+    publish(4)
+    publish(5)
+    await vi.waitFor(() => expect(received.at(-1)?.mark.seq).toBe(5))
+    expect(received.at(-1)?.rows).toEqual(recordRows(3))
+    expect(questions).toBe(1)
+    await sender.close()
   })
 })
 

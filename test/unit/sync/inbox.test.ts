@@ -37,11 +37,9 @@ describe('the inbox', () => {
 function drain(inbox: Inbox): string[] {
   const taken: string[] = []
   for (let next = inbox.take(); next !== null; next = inbox.take()) {
-    taken.push(
-      next.kind === 'plane'
-        ? `plane ${next.plane.revision}`
-        : `${next.record.from} ${next.record.mark.seq}`,
-    )
+    if (next.kind === 'plane') taken.push(`plane ${next.plane.revision}`)
+    else if (next.kind === 'question') taken.push('question')
+    else taken.push(`${next.record.from} ${next.record.mark.seq}`)
   }
   expect(inbox.isEmpty).toBe(true)
   return taken

@@ -1,14 +1,15 @@
 /** The product: shares, directed loans, one ledger a region. Everything but the outside is its own code. */
 
+import { assert } from '../../../../shared/core/assert.ts'
 import { splitBase } from '../../../../shared/core/base-split.ts'
 import { counterId } from '../../../../shared/core/counter-id.ts'
 import type { CounterId } from '../../../../shared/core/descriptor.ts'
 import type { LedgerLimit, RegionRecord, UsageRow } from '../../../../shared/core/ledger/types.ts'
 import { POOL_UNITS } from '../../../../shared/core/units.ts'
-import { encodeRecord } from '../../../../shared/protocol/record.ts'
 import { Admin } from '../region/admin.ts'
 import { LIMIT_ID, LoansRegion } from '../region/loans-region.ts'
 import { EMPTY_PLANE } from '../region/redis-image.ts'
+import { RegionWire } from '../region/region-wire.ts'
 import { regionName, type World } from '../world/world.ts'
 import type { Attempt, Outcome, Strategy } from './strategy.ts'
 
@@ -21,6 +22,8 @@ export class Loans implements Strategy {
   readonly admin: Admin
   readonly #world: World
   readonly #ids: readonly CounterId[]
+  /** By place in the network: the regions, then admin. */
+  readonly #wires: ReadonlyMap<number, RegionWire>
 
   constructor(world: World) {
     this.#world = world
@@ -33,6 +36,8 @@ export class Loans implements Strategy {
     this.admin = new Admin({ ...EMPTY_PLANE, revision: 1, members, limits }, () =>
       this.#tellPlane(),
     )
+    const places = [...world.regions.keys(), world.adminPlace]
+    this.#wires = new Map(places.map((place) => [place, new RegionWire()]))
     this.faults = world.regions.map(
       (_, index) => new LoansRegion(world, index, this.#outside(index)),
     )
@@ -93,11 +98,24 @@ export class Loans implements Strategy {
 
   #publish(from: number, record: RegionRecord): void {
     const world = this.#world
-    for (const chunk of encodeRecord(record)) world.countMessage(chunk.length)
+    const { update, sizes } = this.#wire(from).send(record, world.nowMs())
+    for (const size of sizes) world.countMessage(size)
+    const carry = (to: number, hear: (record: RegionRecord) => void): void =>
+      world.network.send(from, to, () => {
+        const heard = this.#wire(to).hear(update, world.nowMs())
+        if (heard === 'ask') world.network.send(to, from, () => this.#wire(from).hearQuestion())
+        else if (heard !== null) hear(heard)
+      })
     this.faults.forEach((region, to) => {
-      if (to !== from) world.network.send(from, to, () => region.hearRecord(record))
+      if (to !== from) carry(to, (heard) => region.hearRecord(heard))
     })
-    world.network.send(from, world.adminPlace, () => this.admin.hear(record))
+    carry(world.adminPlace, (heard) => this.admin.hear(heard))
+  }
+
+  #wire(place: number): RegionWire {
+    const wire = this.#wires.get(place)
+    assert(wire !== undefined, 'every place has its end of the bus')
+    return wire
   }
 
   #tellPlane(): void {
