@@ -23,6 +23,8 @@ export interface AnswerContext {
   /** The region's name as JSON. */
   readonly regionJson: string
   readonly clock: Clock
+  /** False once shutting down has begun. */
+  readonly isRunning: () => boolean
 }
 
 const JSON_TYPE = 'application/json; charset=utf-8'
@@ -35,6 +37,8 @@ export function answerOverHttp(
   form: AnswerForm,
   context: AnswerContext,
 ): string {
+  // Lets callers with a lasting connection move elsewhere before this one ends.
+  if (!context.isRunning()) void reply.header('connection', 'close')
   const binding = bindingOf(verdict.decided)
   if (binding !== null) setRateLimitHeaders(reply, verdict, binding, form, context)
   const answer = encodeVerdict(verdict, context.regionJson)

@@ -1,11 +1,12 @@
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
-import type { QuotaError } from '../../shared/errors.ts'
-import { CHECK_BODY_BYTES_MAX, invalidCheck } from '../../shared/protocol/check-request.ts'
+import { CHECK_BODY_BYTES_MAX } from '../../shared/protocol/check-request.ts'
 import { type ReadinessCheck, useHealth } from '../../shared/runtime/health.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import type { Registry } from '../../shared/runtime/metrics.ts'
 import { refuseByFramework, useProblems } from '../../shared/runtime/problem.ts'
-import { type CheckRouteOptions, useChecks } from './check-route.ts'
+import { CHECK_PATH, type CheckRouteOptions, useChecks, watchChecks } from './check-route.ts'
+import { parseJson } from './json-body.ts'
+import { RLS_JSON_PATH, useRlsJson } from './rls-json-route.ts'
 
 export interface EnforcerAppOptions extends CheckRouteOptions {
   readonly log: Logger
@@ -19,7 +20,8 @@ const REQUEST_TIMEOUT_MS = 5_000
 const REQUEST_CHECK_INTERVAL_MS = 1_000
 
 /**
- * The enforcer's HTTP side: `POST /v1/check`, `/livez`, `/readyz`, `/metrics`.
+ * The enforcer's HTTP side: `POST /v1/check`, envoyproxy/ratelimit's `POST /json` and `GET /healthcheck`, and
+ * `/livez`, `/readyz`, `/metrics`.
  *
  * Ready once policies are known. It stays ready without Redis, because it still answers as each policy says,
  * and it never had a connection to NATS, Postgres or admin; `/readyz?verbose` shows whether Redis answers.
@@ -41,7 +43,9 @@ export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance 
     frameworkErrors: refuseByFramework,
   })
   useProblems(app, log)
-  acceptJsonOnly(app)
+  // Fastify reads plain text too, which is never a check.
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('application/json', { parseAs: 'string' }, parseJson)
   const checks: readonly ReadinessCheck[] = [
     {
       name: 'policies',
@@ -51,23 +55,8 @@ export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance 
     { name: 'store', isRequired: false, isReady: () => !context.guard.isOpen },
   ]
   useHealth(app, { checks, isRunning, registry })
+  watchChecks(app, options, new Set([CHECK_PATH, RLS_JSON_PATH]))
   useChecks(app, options)
+  useRlsJson(app, options)
   return app
-}
-
-/** Fastify reads plain text too, and its JSON parser's errors name no field. */
-function acceptJsonOnly(app: FastifyInstance): void {
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser('application/json', { parseAs: 'string' }, (_req, body, done) => {
-    try {
-      done(null, JSON.parse(String(body)))
-    } catch (err) {
-      done(malformed(err))
-    }
-  })
-}
-
-function malformed(err: unknown): QuotaError {
-  const message = `must be valid JSON: ${err instanceof Error ? err.message : 'not readable'}`
-  return invalidCheck([{ field: 'body', message, fix: 'send one JSON object in UTF-8' }])
 }

@@ -10,6 +10,8 @@ const headerFamilies = z.string().refine((text) => parseHeaderChoice(text) !== n
 export const enforcerEnv = z.object({
   ENFORCER_HOST: z.string().default('127.0.0.1'),
   ENFORCER_PORT: port.default(8080),
+  /** Envoy's rate limit service; 0 takes a free port. */
+  ENFORCER_GRPC_PORT: port.default(8081),
   REGION: z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be a region name such as us-east-1'),
   REDIS_URL: z.string().regex(/^(rediss?:|unix:|\/)/, 'must be a redis:// URL or a socket path'),
   /**

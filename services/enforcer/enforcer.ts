@@ -6,10 +6,11 @@ import { every, type Loop } from '../../shared/runtime/every.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import type { Registry } from '../../shared/runtime/metrics.ts'
 import { createEnforcerApp } from './app.ts'
-import { CHECKS_IN_FLIGHT_MAX } from './check-route.ts'
+import { createGrpcServer, type GrpcServer } from './grpc/server.ts'
 import { createEnforcerMetrics, observeEnforcer } from './metrics.ts'
 import { PolicyCache } from './policy-cache.ts'
 import { RouteTable } from './routes.ts'
+import { CHECKS_IN_FLIGHT_MAX } from './run-check.ts'
 import { StoreGuard } from './store-guard.ts'
 
 /**
@@ -33,10 +34,20 @@ export interface EnforcerOptions {
   readonly headers: HeaderChoice
 }
 
+export interface GrpcListener {
+  readonly port: number
+  /** Health says from now on that nothing is served; calls are still answered. */
+  leave(): void
+  /** As `GrpcServer.drain`. */
+  drain(withinMs: number): Promise<void>
+}
+
 /** An enforcer that does not listen yet. */
 export interface Enforcer {
   readonly app: FastifyInstance
   readonly policies: PolicyCache
+  /** Serves gRPC; gives the port. Health says serving once policies are known. */
+  listenGrpc(host: string, port: number): Promise<GrpcListener>
   /** Follows the region's policies until the loop is stopped. */
   followPolicies(onBug: (err: Error) => void): Loop
 }
@@ -66,9 +77,18 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
     loops: () => loops,
   })
   const context = { store, policies, routes, guard, metrics }
+  const runner = { context, inFlight, clock, headers }
+  let grpc: GrpcServer | null = null
+  const showHealth = (): void => grpc?.setServing(isRunning() && policies.current() !== null)
   return {
-    app: createEnforcerApp({ region, clock, context, headers, inFlight, isRunning, log, registry }),
+    app: createEnforcerApp({ ...runner, region, isRunning, log, registry }),
     policies,
+    async listenGrpc(host, port) {
+      grpc = createGrpcServer({ ...runner, log })
+      showHealth()
+      const bound = await grpc.listen(host, port)
+      return { port: bound, leave: showHealth, drain: grpc.drain }
+    },
     followPolicies(onBug) {
       const loop = every(
         {
@@ -78,7 +98,10 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
           log,
           onBug,
         },
-        () => policies.pollOnce(),
+        async () => {
+          await policies.pollOnce()
+          showHealth()
+        },
       )
       loops.push(loop)
       return loop

@@ -14,9 +14,10 @@ import { enforcerEnv } from './config.ts'
 import { createEnforcer, type Enforcer } from './enforcer.ts'
 
 /** What answering the last checks takes beyond the wait for Redis, on a busy host. */
-const LAST_REQUESTS_MS = 1_000
+const ANSWERING_MS = 1_000
 
 const config = readEnvOrExit(enforcerEnv, process.env)
+const lastRequestsMs = config.REDIS_DEADLINE_MS + ANSWERING_MS
 const log = createLogger({ service: 'enforcer', region: config.REGION, level: config.LOG_LEVEL })
 const life = createLifecycle({ log, deadlineMs: config.SHUTDOWN_DEADLINE_MS })
 
@@ -38,12 +39,26 @@ await runService(life, log, async () => {
     () => enforcer.followPolicies(stopOnBug),
     (loop) => loop.stop(),
   )
+  const grpc = await life.acquire(
+    'grpc listener',
+    () => enforcer.listenGrpc(config.ENFORCER_HOST, config.ENFORCER_GRPC_PORT),
+    (listener) => listener.drain(lastRequestsMs),
+  )
   const url = await life.acquire(
     'listener',
-    () => listen(enforcer),
-    () => drain(enforcer),
+    () => enforcer.app.listen({ host: config.ENFORCER_HOST, port: config.ENFORCER_PORT }),
+    () => finishRequests(enforcer),
   )
-  log.info({ url }, 'listening')
+  // Released first: goes on answering until load balancers have noticed that readiness failed.
+  await life.acquire(
+    'traffic',
+    () => {},
+    () => {
+      grpc.leave()
+      return delay(config.DRAIN_DELAY_MS)
+    },
+  )
+  log.info({ url, grpcPort: grpc.port }, 'listening')
 })
 
 function connect(): Redis {
@@ -62,20 +77,14 @@ function connect(): Redis {
   return redis
 }
 
-function listen({ app }: Enforcer): Promise<string> {
-  return app.listen({ host: config.ENFORCER_HOST, port: config.ENFORCER_PORT })
-}
-
 /**
- * Readiness has failed by now. Goes on answering until the load balancer has noticed, then lets checks finish.
- * A request that is still arriving after that is cut off: a caller that stopped half-way would hold the process.
+ * Lets checks finish. A request that is still arriving after that is cut off: a caller that stopped half-way would
+ * hold the process.
  */
-async function drain({ app }: Enforcer): Promise<void> {
-  await delay(config.DRAIN_DELAY_MS)
+async function finishRequests({ app }: Enforcer): Promise<void> {
   const closed = app.close()
   const isClosed = closed.then(() => true)
-  if (await Promise.race([isClosed, delay(config.REDIS_DEADLINE_MS + LAST_REQUESTS_MS, false)]))
-    return
+  if (await Promise.race([isClosed, delay(lastRequestsMs, false)])) return
   app.server.closeAllConnections()
   await closed
 }

@@ -2,11 +2,13 @@
 import type { PolicyIndex } from '../../shared/core/policy-index.ts'
 import type { QuotaError } from '../../shared/errors.ts'
 import { type CheckRequest, invalidCheck } from '../../shared/protocol/check-request.ts'
+import { type RouteOverride, routeOf } from './override-route.ts'
 import type { DecideContext, GroupPart, RoutedDescriptor } from './slot-group.ts'
 
 /** What one descriptor asks for where the descriptors of a request differ. */
 export interface DescriptorTerms {
   readonly cost: number
+  readonly override: RouteOverride | null
 }
 
 /** A request to decide. */
@@ -24,24 +26,23 @@ export function splitAsk(
   index: PolicyIndex,
   ask: Ask,
 ): readonly GroupPart[] {
+  const { domain } = ask
   const parts: Part[] = []
-  for (let position = 0; position < ask.descriptors.length; position++) {
-    const descriptor = ask.descriptors[position]
-    if (descriptor === undefined) continue
-    const route = context.routes.find(index, ask.domain, descriptor)
+  for (const [position, descriptor] of ask.descriptors.entries()) {
+    const terms = ask.terms?.[position] ?? { cost: ask.cost, override: null }
+    const asked = { descriptor, override: terms.override }
+    const route = routeOf(context, index, domain, asked)
     if (route.targets.length === 0) {
       context.metrics.unmatchedDescriptors.count++
       continue
     }
-    const cost = ask.terms?.[position]?.cost ?? ask.cost
-    const routed: RoutedDescriptor = { position, descriptor, route }
-    const twin = findTwin(parts, routed)
-    if (twin !== null && ask.terms === undefined) throw repeated(position, twin.position)
+    const routed: RoutedDescriptor = { position, ...asked, route }
+    if (ask.terms === undefined) refuseTwin(parts, routed)
     const part = parts.find(
-      (one) => one.group === route.group && one.cost === cost && twinIn(one, routed) === null,
+      (one) => one.group === route.group && one.cost === terms.cost && twinIn(one, routed) === null,
     )
     if (part !== undefined) part.routed.push(routed)
-    else parts.push({ domain: ask.domain, index, group: route.group, cost, routed: [routed] })
+    else parts.push({ domain, index, group: route.group, cost: terms.cost, routed: [routed] })
   }
   return parts
 }
@@ -50,12 +51,11 @@ interface Part extends GroupPart {
   readonly routed: RoutedDescriptor[]
 }
 
-function findTwin(parts: readonly Part[], routed: RoutedDescriptor): RoutedDescriptor | null {
+function refuseTwin(parts: readonly Part[], routed: RoutedDescriptor): void {
   for (const part of parts) {
     const twin = twinIn(part, routed)
-    if (twin !== null) return twin
+    if (twin !== null) throw repeated(routed.position, twin.position)
   }
-  return null
 }
 
 function twinIn(part: Part, { route }: RoutedDescriptor): RoutedDescriptor | null {

@@ -15,6 +15,7 @@ import type { PolicyIndex } from '../../shared/core/policy-index.ts'
 import type { CheckAnswer, CheckStore, CheckTarget } from '../../shared/core/ports.ts'
 import { isQuotaError } from '../../shared/errors.ts'
 import type { DegradedReason, EnforcerMetrics } from './metrics.ts'
+import { type RouteOverride, routeOf } from './override-route.ts'
 import type { PolicyCache } from './policy-cache.ts'
 import type { EnforcedLimit, Route, RouteTable } from './routes.ts'
 import type { StoreGuard } from './store-guard.ts'
@@ -31,6 +32,7 @@ export interface DecideContext {
 export interface RoutedDescriptor {
   readonly position: number
   readonly descriptor: Descriptor
+  readonly override: RouteOverride | null
   readonly route: Route
 }
 
@@ -202,10 +204,9 @@ async function reroute(context: DecideContext, part: GroupPart): Promise<GroupPa
     throw err
   }
   const index = context.policies.current() ?? part.index
-  const routed = part.routed.map(({ position, descriptor }) => ({
-    position,
-    descriptor,
-    route: context.routes.find(index, part.domain, descriptor),
+  const routed = part.routed.map((one) => ({
+    ...one,
+    route: routeOf(context, index, part.domain, one),
   }))
   return { ...part, index, routed }
 }

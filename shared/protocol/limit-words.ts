@@ -1,5 +1,6 @@
 /** What a limit is called in header fields, problem documents and gRPC; worked out once per change of its policy. */
 import type { RegionLimit, RegionPolicy } from '../core/policy.ts'
+import { type CurrentLimit, type RlsUnit, UINT32_MAX } from './rls-messages.ts'
 
 export interface LimitWords {
   /** The policy's name, and the limit's after a slash where the policy has several. */
@@ -11,6 +12,8 @@ export interface LimitWords {
   /** Such as `100 requests/minute`. */
   readonly quota: string
   readonly capacity: number
+  /** As Envoy is told it. */
+  readonly current: CurrentLimit
 }
 
 /** Largest integer of a structured field (RFC 9651). */
@@ -24,21 +27,34 @@ const UNITS: readonly (readonly [ms: number, name: string])[] = [
   [1_000, 'second'],
 ]
 
+const RLS_UNITS: Readonly<Record<string, RlsUnit>> = {
+  second: 'SECOND',
+  minute: 'MINUTE',
+  hour: 'HOUR',
+  day: 'DAY',
+  week: 'WEEK',
+  month: 'MONTH',
+}
+
 /** What a structured field's string may hold, its escapes aside. */
 const NOT_PRINTABLE = /[^ -~]/gu
 
 export function limitWords(policy: RegionPolicy, limit: RegionLimit): LimitWords {
-  const label = policy.limits.length === 1 ? policy.name : `${policy.name}/${limit.name}`
+  const others = policy.limits.filter((one) => one.candidateOf === null && one.id !== limit.id)
+  const label = others.length === 0 ? policy.name : `${policy.name}/${limit.name}`
   const quotedLabel = quote(label)
-  const { capacity, windowMs } = limit
-  // A window of parts of a second cannot be said in whole ones, and rounding would tell another rate.
-  const window = windowMs % 1_000 === 0 ? `;w=${windowMs / 1_000}` : ''
+  const { capacity } = limit
   return {
     label,
     quotedLabel,
-    policyItem: `${quotedLabel};q=${fieldInteger(capacity)}${window}`,
-    quota: `${capacity} ${capacity === 1 ? 'request' : 'requests'}/${windowName(windowMs)}`,
+    policyItem: `${quotedLabel};q=${fieldInteger(capacity)}${windowParameter(limit)}`,
+    quota: quotaOf(limit),
     capacity,
+    current: {
+      requests_per_unit: Math.min(capacity, UINT32_MAX),
+      unit: unitOf(limit),
+      name: label,
+    },
   }
 }
 
@@ -53,6 +69,24 @@ function quote(text: string): string {
     encodeURIComponent(Buffer.from(char).toString()),
   )
   return `"${printable.replace(/["\\]/g, '\\$&')}"`
+}
+
+/** A window of parts of a second cannot be said in whole ones, and a month has no one length. */
+function windowParameter({ algorithm, calendar, windowMs }: RegionLimit): string {
+  if (algorithm === 'concurrency') return ';qu="concurrent-requests"'
+  return calendar === null && windowMs % 1_000 === 0 ? `;w=${windowMs / 1_000}` : ''
+}
+
+function quotaOf({ algorithm, calendar, windowMs, capacity }: RegionLimit): string {
+  const requests = capacity === 1 ? 'request' : 'requests'
+  if (algorithm === 'concurrency') return `${capacity} concurrent ${requests}`
+  return `${capacity} ${requests}/${calendar?.unit ?? windowName(windowMs)}`
+}
+
+/** A window that is no unit is said as UNKNOWN to gateways: a converted number would be untrue. */
+function unitOf({ algorithm, calendar, windowMs }: RegionLimit): RlsUnit {
+  if (algorithm === 'concurrency') return 'UNKNOWN'
+  return RLS_UNITS[calendar?.unit ?? windowName(windowMs)] ?? 'UNKNOWN'
 }
 
 function windowName(windowMs: number): string {

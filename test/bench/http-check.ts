@@ -33,6 +33,7 @@ export async function httpCheck(): Promise<{ contest: Contest; stop(): Promise<v
     REDIS_URL: region.server.url,
     REDIS_DEADLINE_MS: '1000',
     ENFORCER_PORT: '0',
+    ENFORCER_GRPC_PORT: '0',
   }
   const main = join(dirname(SELF), '../../services/enforcer/main.js')
   const enforcer = await startServer(process.execPath, [main], 'policies applied', { env })

@@ -97,7 +97,7 @@ function welcome(plane: Plane): string[] {
     `The plane is up. Admin: ${plane.admin.url}  token: ${plane.admin.token}`,
     ...plane.regions.map(
       ({ region, enforcers, redis, nats }) =>
-        `  ${region}: enforcer ${enforcers[0]?.url}  Redis ${redis.port}  NATS ${nats.port}`,
+        `  ${region}: enforcer ${enforcers[0]?.url} (gRPC ${enforcers[0]?.grpcPort})  Redis ${redis.port}  NATS ${nats.port}`,
     ),
     '',
     'Example policy api/per-tenant: 10,000 checks a second for each tenant. Try a check:',

@@ -159,6 +159,7 @@ async function startRegion(launch: Launch, backend: Backend): Promise<RunningReg
       service: 'enforcer',
       name: `enforcer of ${region}`,
       usualPort: 8080,
+      usualGrpcPort: 8081,
       env: { REGION: region, REDIS_URL: redis.url },
     }),
     startService(launch, {

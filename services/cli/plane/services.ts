@@ -15,6 +15,8 @@ export interface ServiceSpec {
   readonly service: 'admin' | 'enforcer' | 'sync'
   readonly name: string
   readonly usualPort: number
+  /** Of a service that serves gRPC too; by its setting `…_GRPC_PORT`. */
+  readonly usualGrpcPort?: number
   readonly env: Readonly<Record<string, string>>
 }
 
@@ -22,7 +24,11 @@ export interface ServiceSpec {
 export function startService(launch: Launch, spec: ServiceSpec): Promise<RunningService> {
   const prefix = spec.service.toUpperCase()
   return retryOnTakenPort(async () => {
-    const port = await launch.ports.take(spec.usualPort)
+    // Both are asked for at once, so that the second lies beside the first.
+    const [port, grpcPort] = await Promise.all([
+      launch.ports.take(spec.usualPort),
+      spec.usualGrpcPort === undefined ? null : launch.ports.take(spec.usualGrpcPort),
+    ])
     const { child, readyValue } = await launchChild(launch, {
       name: spec.name,
       command: process.execPath,
@@ -32,11 +38,12 @@ export function startService(launch: Launch, spec: ServiceSpec): Promise<Running
         ...spec.env,
         [`${prefix}_HOST`]: '127.0.0.1',
         [`${prefix}_PORT`]: String(port),
+        ...(grpcPort !== null && { [`${prefix}_GRPC_PORT`]: String(grpcPort) }),
       },
       cwd: PACKAGE_ROOT,
       ready: LISTENING,
     })
-    return { child, url: readyValue }
+    return { child, url: readyValue, grpcPort }
   })
 }
 

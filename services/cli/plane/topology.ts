@@ -13,6 +13,8 @@ export const LOCAL_REGIONS_MAX = 8
 export interface RunningService {
   readonly child: Child
   readonly url: string
+  /** Null for a service without gRPC. */
+  readonly grpcPort: number | null
 }
 
 export interface RunningRegion {
@@ -45,7 +47,11 @@ export interface PlaneDescription {
   readonly postgres: { readonly url: string; readonly pid: number | null }
   readonly regions: readonly {
     readonly region: string
-    readonly enforcers: readonly { readonly url: string; readonly pid: number }[]
+    readonly enforcers: readonly {
+      readonly url: string
+      readonly grpcPort: number | null
+      readonly pid: number
+    }[]
     readonly redis: { readonly port: number; readonly pid: number }
     readonly nats: { readonly port: number; readonly gatewayPort: number; readonly pid: number }
     readonly sync: { readonly url: string; readonly pid: number }
@@ -61,7 +67,7 @@ export function describePlane(plane: Plane, pid: number): PlaneDescription {
     postgres: { url: postgres.url, pid: postgres.child?.pid ?? null },
     regions: plane.regions.map(({ region, redis, nats, enforcers, sync }) => ({
       region,
-      enforcers: enforcers.map(({ url, child }) => ({ url, pid: child.pid })),
+      enforcers: enforcers.map(({ url, grpcPort, child }) => ({ url, grpcPort, pid: child.pid })),
       redis: { port: redis.port, pid: redis.child.pid },
       nats: { port: nats.port, gatewayPort: nats.gatewayPort, pid: nats.child.pid },
       sync: { url: sync.url, pid: sync.child.pid },

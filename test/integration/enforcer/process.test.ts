@@ -2,9 +2,11 @@ import { execFileSync } from 'node:child_process'
 import { rm } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
+import { status } from '@grpc/grpc-js'
 import { Agent, request } from 'undici'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { PACKAGE_ROOT } from '../../../shared/runtime/assets.ts'
+import { healthClient, officialClient } from '../../support/rls-client.ts'
 import { type ServerProcess, startServer } from '../../support/server-process.ts'
 import { aPolicy, startRegion, type TestRegion } from './region.ts'
 
@@ -15,6 +17,11 @@ const CHECK = JSON.stringify({
   domain: 'api',
   descriptors: [{ entries: [{ key: 'tenant', value: 'acme' }] }],
 })
+
+const RLS_CALL = {
+  domain: 'api',
+  descriptors: [{ entries: [{ key: 'tenant', value: 'acme' }] }],
+}
 
 let region: TestRegion
 let service: ServerProcess | undefined
@@ -33,7 +40,7 @@ afterEach(async () => {
   await region.stop()
 })
 
-async function start(env: Record<string, string> = {}): Promise<{ url: string }> {
+async function start(env: Record<string, string> = {}): Promise<{ url: string; grpcPort: number }> {
   service = await startServer(
     process.execPath,
     [join(BUILD, 'services', 'enforcer', 'main.js')],
@@ -44,6 +51,7 @@ async function start(env: Record<string, string> = {}): Promise<{ url: string }>
         REGION: 'us-east-1',
         REDIS_URL: region.redis.url,
         ENFORCER_PORT: '0',
+        ENFORCER_GRPC_PORT: '0',
         ...env,
       },
     },
@@ -52,7 +60,7 @@ async function start(env: Record<string, string> = {}): Promise<{ url: string }>
   await expect
     .poll(async () => (await fetch(`${url}/readyz`)).status, { timeout: 10_000 })
     .toBe(200)
-  return { url }
+  return { url, grpcPort: Number(/"grpcPort":(\d+)/.exec(service.log())?.[1]) }
 }
 
 function exitCode(): Promise<number | null> {
@@ -80,7 +88,7 @@ async function checkUntilToldToLeave(url: string): Promise<{ checks: number; fai
 }
 
 describe('the enforcer process', () => {
-  it('answers every check of a load while it shuts down, and exits with 0', async () => {
+  it('answers every check of a load while it shuts down, and exits with 0 (B052)', async () => {
     const { url } = await start({ DRAIN_DELAY_MS: '300' })
     const load = Array.from({ length: 16 }, () => checkUntilToldToLeave(url))
     await expect
@@ -139,6 +147,41 @@ describe('the enforcer process', () => {
     half.destroy()
   })
 
+  it('finishes gRPC calls under way, whoever else keeps a connection, and exits with 0 (B055)', async () => {
+    const { url, grpcPort } = await start({ DRAIN_DELAY_MS: '100', REDIS_DEADLINE_MS: '1000' })
+    const idle = [1, 2, 3].map(() => officialClient(grpcPort))
+    await Promise.all(idle.map((client) => client.call(RLS_CALL)))
+    const watch = healthClient(grpcPort)
+    const { told } = watch.watch('')
+    await expect.poll(() => told).toEqual(['SERVING'])
+    // A peer that stopped without a word after it had opened its session.
+    const silent = connect(grpcPort, '127.0.0.1')
+    silent.on('error', () => {})
+    silent.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
+    silent.write(Buffer.from([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+    await new Promise((resolve) => silent.once('data', resolve))
+    silent.pause()
+
+    const caller = officialClient(grpcPort)
+    await caller.call(RLS_CALL)
+    region.redis.pause()
+    const underWay = Array.from({ length: 50 }, () => caller.call(RLS_CALL))
+    await expect
+      .poll(async () =>
+        /checks_in_flight\{[^}]*\} 50/.test(await (await fetch(`${url}/metrics`)).text()),
+      )
+      .toBe(true)
+    const exited = exitCode()
+    service?.child.kill('SIGTERM')
+    await expect.poll(() => told).toEqual(['SERVING', 'NOT_SERVING'])
+    for (const answer of await Promise.all(underWay)) expect(answer.overall_code).toBe('OK')
+    expect(await exited).toBe(0)
+    await expect(caller.call(RLS_CALL)).rejects.toMatchObject({ code: status.UNAVAILABLE })
+    for (const client of [...idle, watch, caller]) client.close()
+    silent.destroy()
+    region.redis.resume()
+  })
+
   it('starts while Redis is away, alive and not ready, and exits with 0 on a signal', async () => {
     service = await startServer(
       process.execPath,
@@ -150,6 +193,7 @@ describe('the enforcer process', () => {
           REGION: 'us-east-1',
           REDIS_URL: '/nonexistent/redis.sock',
           ENFORCER_PORT: '0',
+          ENFORCER_GRPC_PORT: '0',
         },
       },
     )

@@ -19,7 +19,7 @@ function plane(pid: number, url = 'http://127.0.0.1:7070'): PlaneDescription {
     regions: [
       {
         region: 'us-east-1',
-        enforcers: [{ url: 'http://127.0.0.1:8080', pid: 3 }],
+        enforcers: [{ grpcPort: null, url: 'http://127.0.0.1:8080', pid: 3 }],
         redis: { port: 6379, pid: 4 },
         nats: { port: 4222, gatewayPort: 7222, pid: 5 },
         sync: { url: 'http://127.0.0.1:7080', pid: 6 },

@@ -79,6 +79,17 @@ describe('the rate limit header fields', () => {
     })
   })
 
+  it.each([
+    [{ algorithm: 'concurrency', windowMs: 30_000 }, '"tenants";q=5;qu="concurrent-requests"'],
+    [{ calendar: { unit: 'month', timeZone: 'UTC' } }, '"tenants";q=5'],
+    [{ windowMs: 604_800_000 }, '"tenants";q=5;w=604800'],
+  ] as const)('say what is counted, and over what where that has one length', (change, item) => {
+    const limit = aRegionLimit({ capacity: 5, ...change })
+    const words = limitWords(aRegionPolicy({ limits: [limit] }), limit)
+    expect(fields(allowed, { words: [words] })['ratelimit-policy']).toBe(item)
+    expect(items(item)).toHaveLength(1)
+  })
+
   it('name every limit that had a say, each once, and the state of the one that binds', () => {
     const minute = wordsOf({ limit: 'minute', isOneOfSeveral: true })
     const day = wordsOf({ limit: 'day', windowMs: 86_400_000, isOneOfSeveral: true })

@@ -1,0 +1,106 @@
+import {
+  type handleUnaryCall,
+  Server,
+  ServerCredentials,
+  type ServerOptions,
+  type ServiceError,
+  status,
+} from '@grpc/grpc-js'
+import { service as healthService } from 'grpc-health-check'
+import { isQuotaError } from '../../../shared/errors.ts'
+import { CHECK_BODY_BYTES_MAX } from '../../../shared/protocol/check-request.ts'
+import {
+  RLS_SERVICE,
+  type RlsRequest,
+  type RlsResponse,
+} from '../../../shared/protocol/rls-messages.ts'
+import type { Logger } from '../../../shared/runtime/logger.ts'
+import { type RlsOptions, shouldRateLimit } from '../rls.ts'
+import { countFailure } from '../run-check.ts'
+import { loadRlsService } from './definitions.ts'
+import { Health } from './health.ts'
+
+export interface GrpcOptions extends RlsOptions {
+  readonly log: Logger
+}
+
+/** The enforcer's gRPC side: Envoy's rate limit service and grpc.health.v1. */
+export interface GrpcServer {
+  /** Listens, and gives the port; 0 takes a free one. Not serving, by its health, until `setServing`. */
+  listen(host: string, port: number): Promise<number>
+  /** What health says. Calls are answered whatever it says. */
+  setServing(isServing: boolean): void
+  /**
+   * Takes no new calls and lets those under way finish. After `withinMs` the rest is cut off: a peer that has gone
+   * without a word would hold the process. Idempotent.
+   */
+  drain(withinMs: number): Promise<void>
+}
+
+const SERVER_OPTIONS: ServerOptions = {
+  'grpc.max_receive_message_length': CHECK_BODY_BYTES_MAX,
+  // A peer that is gone without a word is noticed within 40 s, so that its session does not stay for ever.
+  'grpc.keepalive_time_ms': 30_000,
+  'grpc.keepalive_timeout_ms': 10_000,
+  // Debugging figures that nothing here reads; they cost a part of each call.
+  'grpc.enable_channelz': 0,
+}
+
+export function createGrpcServer(options: GrpcOptions): GrpcServer {
+  const server = new Server(SERVER_OPTIONS)
+  const health = new Health([RLS_SERVICE])
+  server.addService(loadRlsService(), { ShouldRateLimit: answering(options) })
+  server.addService(healthService, health.implementation())
+  return {
+    listen: (host, port) => bind(server, host, port),
+    setServing: (isServing) => health.set(isServing),
+    drain(withinMs) {
+      health.close()
+      return shutDown(server, withinMs)
+    },
+  }
+}
+
+function answering(options: GrpcOptions): handleUnaryCall<RlsRequest, RlsResponse> {
+  return ({ request }, callback) => {
+    shouldRateLimit(options, request).then(
+      (response) => callback(null, response),
+      (err: unknown) => callback(explain(err, options)),
+    )
+  }
+}
+
+/** What a caller is told of a failure: of a bug only that there is one. */
+function explain(err: unknown, options: GrpcOptions): Partial<ServiceError> {
+  if (isQuotaError(err)) {
+    countFailure(options, err.status)
+    const code = err.status < 500 ? status.INVALID_ARGUMENT : status.UNAVAILABLE
+    return { code, details: err.message }
+  }
+  countFailure(options, 500)
+  options.log.error({ err }, 'gRPC call failed unexpectedly')
+  return { code: status.INTERNAL, details: 'an unexpected failure; the log has it' }
+}
+
+function bind(server: Server, host: string, port: number): Promise<number> {
+  const address = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
+  return new Promise((resolve, reject) => {
+    server.bindAsync(address, ServerCredentials.createInsecure(), (err, bound) => {
+      if (err === null) resolve(bound)
+      else reject(err)
+    })
+  })
+}
+
+function shutDown(server: Server, withinMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => {
+      server.forceShutdown()
+      resolve()
+    }, withinMs)
+    server.tryShutdown(() => {
+      clearTimeout(timer)
+      resolve()
+    })
+  })
+}
