@@ -1,14 +1,21 @@
 /**
  * Finds the policy that governs a descriptor, at a cost that depends on the descriptor alone.
  *
- * A domain is a trie whose levels are entries: at each level the branches of an exact value come before the
- * branch of the bare key. Each node knows how many entries the policies below it have, so a branch that cannot
+ * A domain is a trie whose levels are entries: at each level the branch of an exact value comes before those of
+ * wildcards, and they before the branch of the bare key. Each node knows how many entries the policies below it have, so a branch that cannot
  * end at the descriptor's depth is never entered; the rest is backtracking, because an exact branch may turn out
  * to hold no policy for the entries that follow while a bare one does. Only Maps, so no key is special.
  */
 import type { Descriptor } from './descriptor.ts'
 import type { MatchEntry, RegionPolicy } from './policy.ts'
 import type { RegionPolicies } from './ports.ts'
+import {
+  emptyPatterns,
+  isPattern,
+  itemsMatching,
+  type PatternTable,
+  patternItem,
+} from './value-patterns.ts'
 
 /** The policies of one version, ready for matching. Built by `buildPolicyIndex`; never changes. */
 export interface PolicyIndex {
@@ -29,6 +36,8 @@ export interface DomainIndex {
 interface Node {
   /** By key, then by value. */
   exact: Map<string, Map<string, Node>> | null
+  /** Values with wildcards by key, in the order of the policies. */
+  wildcards: Map<string, PatternTable<Node>> | null
   bare: Map<string, Node> | null
   /** Bit d: some policy at or below this node has d entries in all. */
   depths: number
@@ -69,8 +78,8 @@ export function buildPolicyIndex(
 /**
  * The policy that governs `descriptor` in `domain`, or null.
  *
- * A policy matches only descriptors with as many entries as it has itself. Entries are compared in order and an
- * exact value beats a bare key, the first entry counting most.
+ * A policy matches only descriptors with as many entries as it has itself. Entries are compared in order. An exact
+ * value beats a wildcard, and that a bare key, the first entry counting most; of wildcards the older policy's wins.
  */
 export function matchPolicy(
   index: PolicyIndex,
@@ -88,6 +97,13 @@ function matchBelow(node: Node, descriptor: Descriptor, depth: number): RegionPo
   const exact = node.exact?.get(entry.key)?.get(entry.value)
   const found = exact === undefined ? null : matchBelow(exact, descriptor, depth + 1)
   if (found !== null) return found
+  const wildcards = node.wildcards?.get(entry.key)
+  if (wildcards !== undefined) {
+    for (const wildcard of itemsMatching(wildcards, entry.value)) {
+      const below = matchBelow(wildcard, descriptor, depth + 1)
+      if (below !== null) return below
+    }
+  }
   const bare = node.bare?.get(entry.key)
   return bare === undefined ? null : matchBelow(bare, descriptor, depth + 1)
 }
@@ -137,6 +153,11 @@ function childFor(node: Node, entry: MatchEntry): Node {
     node.bare ??= new Map()
     return getOrCreate(node.bare, entry.key, emptyNode)
   }
+  if (isPattern(entry.value)) {
+    node.wildcards ??= new Map()
+    const table = getOrCreate(node.wildcards, entry.key, emptyPatterns<Node>)
+    return patternItem(table, entry.value, emptyNode)
+  }
   node.exact ??= new Map()
   const values = getOrCreate(node.exact, entry.key, () => new Map<string, Node>())
   return getOrCreate(values, entry.value, emptyNode)
@@ -151,5 +172,5 @@ function getOrCreate<T>(map: Map<string, T>, key: string, create: () => T): T {
 }
 
 function emptyNode(): Node {
-  return { exact: null, bare: null, depths: 0, policy: null }
+  return { exact: null, wildcards: null, bare: null, depths: 0, policy: null }
 }

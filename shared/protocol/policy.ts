@@ -37,7 +37,7 @@ export const POLICY_FIXES: Fixes = {
   description: `give at most ${DESCRIPTION_BYTES_MAX} bytes of UTF-8`,
   match: `give 1 to ${ENTRIES_MAX} entries such as {"key":"tenant"}`,
   key: `give a descriptor key of 1 to ${ENTRY_KEY_BYTES_MAX} bytes`,
-  value: `give a value of 1 to ${ENTRY_VALUE_BYTES_MAX} bytes, or leave it out to match every value`,
+  value: `give a value of 1 to ${ENTRY_VALUE_BYTES_MAX} bytes (* stands for any characters), or leave it out to match every value`,
   onStoreFailure: `use ${quoted(STORE_FAILURE_BEHAVIOURS)}`,
   mode: `use ${quoted(MODES)}, or leave it out`,
   relaxedPercent: 'give a whole number from 1 to 100 with mode "relaxed", and none otherwise',

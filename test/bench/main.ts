@@ -8,12 +8,14 @@ import { parseArgs } from 'node:util'
 import { distinctKeys } from './distinct-keys.ts'
 import { httpCheck } from './http-check.ts'
 import { type Contest, type Measurement, measure, ROUNDS_MIN } from './measure.ts'
+import { policyMatch } from './policy-match.ts'
 
 type Prepared = Promise<{ readonly contest: Contest; stop(): Promise<void> }>
 
 const BENCHES: Readonly<Record<string, () => Prepared>> = {
   'distinct-keys': distinctKeys,
   'http-check': httpCheck,
+  'policy-match': policyMatch,
 }
 
 const { values, positionals } = parseArgs({

@@ -51,8 +51,49 @@ describe('matchPolicy', () => {
       'tenant,path',
     ],
     ['the first entry counts most', ['a,b=2', 'a=1,b'], 'a=1,b=2', 'a=1,b'],
+    ['a wildcard beats a bare key', ['tenant', 'tenant=acme-*'], 'tenant=acme-1', 'tenant=acme-*'],
+    ['an exact value beats a wildcard', ['t=a*', 't=acme'], 't=acme', 't=acme'],
+    ['a wildcard also stands for nothing', ['t=acme-*'], 't=acme-', 't=acme-*'],
+    ['a wildcard keeps to its ends', ['t=a*z'], 't=az1', undefined],
+    ['the ends of a wildcard do not overlap', ['t=aba*aba'], 't=aba', undefined],
+    ['wildcards may stand anywhere', ['t=*mid*end'], 't=a-mid-b-end', 't=*mid*end'],
+    ['parts between wildcards come in order', ['t=*one*two*'], 't=two-one', undefined],
+    ['the older of two wildcards governs', ['t=*-eu', 't=acme-*'], 't=acme-eu', 't=*-eu'],
+    [
+      'a wildcard branch without a match below hides neither a later wildcard nor a bare key',
+      ['t=a*,p=x', 't=ab*,p=y', 't,p'],
+      't=abc,p=y',
+      't=ab*,p=y',
+    ],
+    [
+      'a wildcard branch without any match below does not hide a bare key',
+      ['t=a*,p=x', 't,p'],
+      't=abc,p=y',
+      't,p',
+    ],
   ])('%s', (_guarantee, policies, asked, expected) => {
     expect(matched(policies, asked)).toBe(expected)
+  })
+
+  it('agrees with regular expressions on what wildcards match, the first that came winning', () => {
+    const text = fc.string({ unit: fc.constantFrom('a', 'b', '*'), maxLength: 6 })
+    const patterns = fc.uniqueArray(
+      text.map((part) => `${part}*`),
+      { minLength: 1, maxLength: 6 },
+    )
+    const value = fc.string({ unit: fc.constantFrom('a', 'b'), minLength: 1, maxLength: 8 })
+    fc.assert(
+      fc.property(patterns, value, (all, asked) => {
+        const expected = all.find((pattern) =>
+          new RegExp(`^${pattern.replaceAll('*', '.*')}$`).test(asked),
+        )
+        const found = matched(
+          all.map((pattern) => `t=${pattern}`),
+          `t=${asked}`,
+        )
+        expect(found).toBe(expected === undefined ? undefined : `t=${expected}`)
+      }),
+    )
   })
 
   it('keeps domains apart', () => {
@@ -102,12 +143,18 @@ describe('matchPolicy', () => {
     )
   })
 
-  it('costs the same among ten thousand policies as among ten', () => {
+  it.each([
+    ['exact values', '', 'tenant=t5,path=/'],
+    ['wildcards', '-*', 'tenant=t5-eu,path=/'],
+    ['wildcards, none of which fits', '-*', 'tenant=u5-eu,path=/'],
+  ])('costs the same among ten thousand policies as among ten: %s', (_kind, end, text) => {
     const cost = (count: number): number => {
       const many = index(
-        Array.from({ length: count }, (_, id) => aPolicy(id + 1, entries(`tenant=t${id},path`))),
+        Array.from({ length: count }, (_, id) =>
+          aPolicy(id + 1, entries(`tenant=t${id}${end},path`)),
+        ),
       )
-      const asked = descriptor('tenant=t5,path=/')
+      const asked = descriptor(text)
       const rounds = Array.from({ length: 9 }, () => {
         const startedMs = performance.now()
         for (let turn = 0; turn < 5_000; turn++) matchPolicy(many, 'api', asked)
