@@ -70,17 +70,7 @@ const PENDING: readonly Pending[] = [
   { of: 'policy', field: 'onStoreFailure', isPending: anyOf('local') },
   { of: 'policy', field: 'shadow', isPending: anyOf(true) },
   { of: 'policy', field: 'unlimited', isPending: anyOf(true) },
-  {
-    of: 'limit',
-    field: 'algorithm',
-    isPending: anyOf(
-      'leaky_bucket',
-      'sliding_window',
-      'sliding_log',
-      'sliding_counter',
-      'concurrency',
-    ),
-  },
+  { of: 'limit', field: 'algorithm', isPending: anyOf('concurrency') },
   { of: 'limit', field: 'capacity', isPending: anyOf(0) },
   { of: 'limit', field: 'calendar', isPending: given },
   { of: 'limit', field: 'candidate', isPending: given },

@@ -8,7 +8,6 @@ import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Redis } from 'ioredis'
-import { isHeld } from '../core/algorithms/registry.ts'
 import { AssertionError, assert } from '../core/assert.ts'
 import { ALGORITHMS } from '../core/policy.ts'
 import { ALGORITHM_CODES } from './layout.ts'
@@ -130,13 +129,14 @@ export function readScripts(): ScriptTexts {
  * runs only the files of the algorithms that it meets, so that another algorithm costs the others nothing.
  */
 function algorithmRegistry(readFile: (name: string) => string): string {
-  const builders = ALGORITHMS.filter(isHeld).map(
+  const builders = ALGORITHMS.map(
     (algorithm) =>
       `[${ALGORITHM_CODES[algorithm]}] = function()\n${readFile(`_${algorithm.replaceAll('_', '-')}`)}end,`,
   )
-  return `local RULE_BUILDERS = {\n${builders.join('\n')}\n}
+  return `local rules_of
+local RULE_BUILDERS = {\n${builders.join('\n')}\n}
 local rules_by_code = {}
-local function rules_of(code)
+function rules_of(code)
   local rules = rules_by_code[code]
   if not rules then
     rules = RULE_BUILDERS[code]()

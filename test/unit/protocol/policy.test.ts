@@ -135,7 +135,6 @@ describe('a policy document', () => {
   })
 
   it.each([
-    ['algorithm', { algorithm: 'sliding_log' }],
     ['algorithm', { algorithm: 'concurrency', windowMs: undefined, holdMs: 60_000 }],
     ['capacity', { capacity: 0 }],
     ['calendar', { algorithm: 'fixed_window', windowMs: undefined, calendar }],
