@@ -7,6 +7,7 @@ const ERRORS = {
   QUOTA_REGION_NOT_FOUND: { status: 404, retryable: false },
   QUOTA_TOKEN_NOT_FOUND: { status: 404, retryable: false },
   QUOTA_ALREADY_EXISTS: { status: 409, retryable: false },
+  QUOTA_REGION_STATE: { status: 409, retryable: false },
   QUOTA_IN_USE: { status: 409, retryable: false },
   QUOTA_EPOCH_OPEN: { status: 409, retryable: true },
   QUOTA_STALE_EPOCH: { status: 409, retryable: false },

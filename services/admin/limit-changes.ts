@@ -1,5 +1,5 @@
 /** Brings the stored limits of one policy to what its document says, within the transaction of the change. */
-import { splitBase } from '../../shared/core/base-split.ts'
+import type { Attendance } from '../../shared/core/base-leaving.ts'
 import { longestWindowMs } from '../../shared/core/calendar.ts'
 import { type BaseSplit, hasBurst } from '../../shared/core/policy.ts'
 import { type InputProblem, QuotaError } from '../../shared/errors.ts'
@@ -12,17 +12,14 @@ import {
   updateLimit,
 } from '../../shared/postgres/policies.ts'
 import { isSameSplit, type StoredLimit } from '../../shared/postgres/policy-rows.ts'
-import {
-  type LimitDocument,
-  type PolicyDocument,
-  weightSteps,
-} from '../../shared/protocol/policy.ts'
+import type { LimitDocument, PolicyDocument } from '../../shared/protocol/policy.ts'
+import { documentBase } from './document-base.ts'
 
 export interface LimitChanges {
   readonly policyId: number
   readonly before: readonly StoredLimit[]
   readonly document: PolicyDocument
-  readonly members: readonly string[]
+  readonly attendance: Attendance
 }
 
 /**
@@ -73,10 +70,12 @@ interface LimitWrite {
 /** Gives the limit's id. */
 async function writeLimit(trx: Trx, changes: LimitChanges, write: LimitWrite): Promise<number> {
   const { before, values, index } = write
-  const base = splitBase(weightSteps(values.split), values.capacity)
+  const base = documentBase(values, before, changes.attendance)
   if (before === undefined) return await insertLimit(trx, values, base)
   await updateLimit(trx, before.id, values)
-  await moveBase(trx, { before, base, index, members: changes.members })
+  const { present, away } = changes.attendance
+  const members = [...present, ...away].sort()
+  await moveBase(trx, { before, base, index, members })
   return before.id
 }
 

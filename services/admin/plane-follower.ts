@@ -7,6 +7,7 @@ import { type Adoption, recordAdoptions } from './adoptions.ts'
 import { settleHeardDepartures } from './departures.ts'
 import type { LiveView } from './live-view.ts'
 import type { PlaneCache } from './plane-cache.ts'
+import { RegionMoves } from './region-moves.ts'
 
 export interface PlaneFollowerOptions {
   readonly db: Db
@@ -15,6 +16,7 @@ export interface PlaneFollowerOptions {
   readonly migrations: string
   readonly log: Logger
   readonly wallMs: () => number
+  readonly monotonicMs: () => number
   /** Tells the regions of the newest revision. */
   readonly announce: (revision: number) => void
 }
@@ -30,9 +32,11 @@ export class PlaneFollower {
   /** Null before the first attempt, whose failure is worth a line too. */
   #isDatabaseUp: boolean | null = null
   readonly #recorded = new Set<string>()
+  readonly #moves: RegionMoves
 
   constructor(options: PlaneFollowerOptions) {
     this.#options = options
+    this.#moves = new RegionMoves(options)
   }
 
   /** The schema is as this version needs it, so requests may touch the store. */
@@ -75,6 +79,7 @@ export class PlaneFollower {
       this.#options.log.info({ adoptions }, 'epochs adopted')
       await this.#refresh()
     }
+    if (await this.#moves.stepOnce()) await this.#refresh()
     await settleHeardDepartures({ db, live, members: cache.members })
     live.prune(wallMs())
     this.#options.announce(cache.revision)

@@ -21,7 +21,7 @@ import { LIMIT_FIXES, limitDocumentSchema } from './policy-limit.ts'
 import { type Fixes, fieldOf } from './zod-problems.ts'
 
 export { NAME_FIX, NAME_PATTERN, nameSchema } from './policy-fields.ts'
-export { weightSteps } from './policy-limit.ts'
+export { weightSteps, weightsOfSteps } from './policy-limit.ts'
 
 /** Longest description. It travels to every region with its policy, so it is a note and not a document. */
 export const DESCRIPTION_BYTES_MAX = 65_536
