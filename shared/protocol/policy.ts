@@ -68,12 +68,8 @@ const PENDING: readonly Pending[] = [
   { of: 'policy', field: 'mode', isPending: anyOf('relaxed', 'eventual') },
   { of: 'policy', field: 'objective', isPending: anyOf('proportional') },
   { of: 'policy', field: 'onStoreFailure', isPending: anyOf('local') },
-  { of: 'policy', field: 'shadow', isPending: anyOf(true) },
-  { of: 'policy', field: 'unlimited', isPending: anyOf(true) },
   { of: 'limit', field: 'algorithm', isPending: anyOf('concurrency') },
-  { of: 'limit', field: 'capacity', isPending: anyOf(0) },
   { of: 'limit', field: 'calendar', isPending: given },
-  { of: 'limit', field: 'candidate', isPending: given },
   { of: 'limit', field: 'shards', isPending: (value) => value !== 1 },
 ]
 
