@@ -1,7 +1,10 @@
 import { Command, CommanderError } from 'commander'
+import { PACKAGE_VERSION } from '../../shared/runtime/assets.ts'
 import { addAdminCommand } from './commands/admin.ts'
 import { addCheckCommand } from './commands/check.ts'
 import { withExamples } from './commands/common.ts'
+import { addCompletionCommand } from './commands/completion.ts'
+import { addContextCommand } from './commands/context.ts'
 import { addDemoCommand } from './commands/demo.ts'
 import { addPolicyCommand } from './commands/policy.ts'
 import { addRegionCommand } from './commands/region.ts'
@@ -35,6 +38,7 @@ function buildProgram(io: Io, setExitCode: (code: number) => void): Command {
       writeOut: (text) => io.out.write(text),
       writeErr: (text) => io.err.write(text),
     })
+    .version(PACKAGE_VERSION)
     .exitOverride()
     .showHelpAfterError('(add --help for what is possible)')
   addUpCommand(program, io)
@@ -46,6 +50,8 @@ function buildProgram(io: Io, setExitCode: (code: number) => void): Command {
   addRegionCommand(program, io)
   addTokenCommand(program, io)
   addAdminCommand(program, io)
+  addContextCommand(program, io)
+  addCompletionCommand(program, io)
   withExamples(program, [
     'quotaplane up',
     'quotaplane policy apply -f limits.yaml',

@@ -1,4 +1,5 @@
 import { AdminClient } from './admin-client.ts'
+import { findContext, tokenOf } from './contexts.ts'
 import { CliError, EXIT } from './errors.ts'
 import type { Io } from './io.ts'
 import { findLocalPlane } from './state-file.ts'
@@ -9,31 +10,50 @@ const DEFAULT_ENFORCER_URL = 'http://127.0.0.1:8080'
 
 /** Options that say which plane a command talks to. */
 export interface PlaneFlags {
+  readonly context?: string | undefined
   readonly adminUrl?: string | undefined
   readonly token?: string | undefined
 }
 
 /**
- * A client of the plane that a command means: its flags, else QUOTAPLANE_URL and QUOTAPLANE_TOKEN, else the
- * local plane that `quotaplane up` left word of.
+ * A client of the plane that a command means: its flags, else QUOTAPLANE_URL and QUOTAPLANE_TOKEN, else the context
+ * (--context, QUOTAPLANE_CONTEXT, or the current one), else the local plane that `quotaplane up` left word of.
  *
- * The local plane's token is sent to the local plane only.
+ * A token that belongs to one plane is never sent to another.
  */
 export function adminOf(flags: PlaneFlags, io: Io): AdminClient {
   const given = flags.adminUrl ?? io.env['QUOTAPLANE_URL']
-  const local = given === undefined || given === '' ? findLocalPlane(io.env) : null
-  const url = httpUrl(given || local?.url || DEFAULT_ADMIN_URL, '--admin-url')
-  const token = flags.token ?? (io.env['QUOTAPLANE_TOKEN'] || local?.token) ?? null
+  const known = given === undefined || given === '' ? knownPlane(flags.context, io) : null
+  const url = httpUrl(given || known?.adminUrl || DEFAULT_ADMIN_URL, '--admin-url')
+  const token = flags.token ?? (io.env['QUOTAPLANE_TOKEN'] || known?.token) ?? null
   return new AdminClient({ url, token, signal: io.signal })
 }
 
-/** The enforcer that a check goes to: the flag, else QUOTAPLANE_ENFORCER_URL, else one of the local plane. */
+/** The plane of a context, or else the local one; null when there is neither. */
+function knownPlane(
+  name: string | undefined,
+  io: Io,
+): { readonly adminUrl: string; readonly token: string | null } | null {
+  const context = findContext(io.env, contextName(name, io))
+  if (context !== null) return { adminUrl: context.adminUrl, token: tokenOf(context) }
+  const local = findLocalPlane(io.env)
+  return local === null ? null : { adminUrl: local.url, token: local.token }
+}
+
+function contextName(name: string | undefined, io: Io): string | undefined {
+  return name ?? (io.env['QUOTAPLANE_CONTEXT'] || undefined)
+}
+
+/** The enforcer that a check goes to: the flag, else QUOTAPLANE_ENFORCER_URL, the context's, one of the local plane. */
 export function enforcerUrlOf(
   flags: { readonly enforcerUrl?: string | undefined; readonly region?: string | undefined },
   io: Io,
 ): string {
   const given = flags.enforcerUrl ?? io.env['QUOTAPLANE_ENFORCER_URL']
   if (given !== undefined && given !== '') return httpUrl(given, '--enforcer-url')
+  const context =
+    flags.region === undefined ? findContext(io.env, contextName(undefined, io)) : null
+  if (context?.enforcerUrl !== undefined) return context.enforcerUrl
   const local = findLocalPlane(io.env)
   if (flags.region === undefined) return local?.regions[0]?.enforcerUrl ?? DEFAULT_ENFORCER_URL
   const found = local?.regions.find(({ region }) => region === flags.region)

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -10,4 +10,14 @@ function findRoot(from: string): string {
   const parent = dirname(from)
   if (parent === from) throw new Error('no package.json above the running code')
   return findRoot(parent)
+}
+
+/** Version of the package. */
+export const PACKAGE_VERSION = readVersion()
+
+function readVersion(): string {
+  const { version }: { version: string } = JSON.parse(
+    readFileSync(join(PACKAGE_ROOT, 'package.json'), 'utf8'),
+  )
+  return version
 }

@@ -5,14 +5,21 @@ import type { Io } from '../io.ts'
 
 /** Options of every command that talks to admin. */
 export const adminFlags = z.object({
+  context: z.string().optional(),
   adminUrl: z.string().optional(),
   token: z.string().optional(),
   json: z.boolean().default(false),
 })
 
-/** Adds --admin-url, --token and --json. */
+/** Adds --context, --admin-url, --token and --json. */
 export function withAdminFlags(command: Command): Command {
   return command
+    .addOption(
+      new Option(
+        '--context <name>',
+        'plane to talk to (env QUOTAPLANE_CONTEXT; default: the current one)',
+      ),
+    )
     .addOption(
       new Option(
         '--admin-url <url>',
