@@ -8,7 +8,7 @@ KEYS[4...] counters, each once
 ARGV[1] version of the policies that the checks were matched with
 ARGV[2] limits, packed (LIMIT_FORMAT)
 ARGV[3] checks, packed doubles: cost in tokens, number of targets, then for each target the index of its limit
-        and of its counter, from 1, and of a concurrency limit the holder's id as four unsigned 32-bit integers
+        and of its counter, from 1
 
 Reply: packed doubles: the instant of the decisions in us, then for each target: whole tokens remaining, ms to the
 reset, and ms to wait or a code (-1 allowed, -2 the cost exceeds the limit, -3 never under the present share).
@@ -48,11 +48,11 @@ local noted, noted_ids = {}, {}
 
 local function wait_ms(C, cost)
   if cost > C.most then return NEVER end
-  return C.rules.wait_ms(C, now, cost, meta) or NEVER
+  return C.rules.wait_ms(C, now, cost) or NEVER
 end
 
 local function say(C, code)
-  reply[replies + 1], reply[replies + 2], reply[replies + 3] = C.left, C.rules.reset_ms(C, now, meta), code
+  reply[replies + 1], reply[replies + 2], reply[replies + 3] = C.left, C.rules.reset_ms(C, now), code
   replies = replies + 3
 end
 
@@ -63,16 +63,19 @@ local function note(index)
   end
 end
 
-local function admit(C, index, cost, holder)
-  if cost == 0 or (holder and C.rules.holds(C, holder)) then return end
+-- `low`: where a counter has a mark of its own for it.
+local function runs_low(C)
+  if C.low then return C.left <= C.low end
+  return not C.tracked and C.left * LOW_OF < C.most * LOW_PARTS
+end
+
+local function admit(C, index, cost)
+  if cost == 0 then return end
   local L = C.limit
-  take(C, cost, now, holder)
+  take(C, cost)
   L.admitted = L.admitted + cost
-  if C.tracked then
-    C.admitted = min(C.admitted + cost, TOKENS_MAX)
-  elseif C.left * LOW_OF < C.most * LOW_PARTS then
-    note(index)
-  end
+  if C.tracked then C.admitted = min(C.admitted + cost, TOKENS_MAX) end
+  if runs_low(C) then note(index) end
 end
 
 -- A denial of a cost that could pass changes only what is counted of it.
@@ -83,14 +86,13 @@ local function deny(C, index, cost)
   if C.tracked then
     C.denied = min(C.denied + cost, TOKENS_MAX)
     C.dirty = true
-  else
-    note(index)
   end
+  if C.low or not C.tracked then note(index) end
   if C.astray then heal(C, meta, now) end
 end
 
--- Targets of the check at hand: their counters, which they are, and the holder where one counts (else false).
-local targets, indexes, holders = {}, {}, {}
+-- Targets of the check at hand: their counters, and which they are.
+local targets, indexes = {}, {}
 
 local function decide(cost, count)
   local all_pass = true
@@ -101,15 +103,14 @@ local function decide(cost, count)
   end
   for target = 1, count do
     local C = targets[target]
-    local holder = holders[target]
-    C.passes = cost <= C.limit.most and max(C.held, 1) <= C.left or holder and C.rules.holds(C, holder)
+    C.passes = cost <= C.limit.most and max(C.held, 1) <= C.left
     all_pass = all_pass and C.passes
   end
   for target = 1, count do
     local C, index = targets[target], indexes[target]
     C.held = 0
     if C.passes then
-      if all_pass then admit(C, index, cost, holders[target]) end
+      if all_pass then admit(C, index, cost) end
       say(C, ALLOWED)
     elseif cost > C.limit.most then
       say(C, EXCEEDS)
@@ -130,9 +131,7 @@ local function admit_usual(L, index, cost)
   local algorithm, version, a, b, c, expiry_set = unpack_from(COUNTER_FORMAT, text)
   if algorithm ~= L.algorithm or version ~= L.version then return false end
   local left, most, reset_ms
-  local admit_now = rules_of(algorithm).admit_usual
-  if not admit_now then return false end
-  left, most, reset_ms, a, b, c = admit_now(L, meta, now, cost, expiry_set, a, b, c)
+  left, most, reset_ms, a, b, c = rules_of(algorithm).admit_usual(L, meta, now, cost, expiry_set, a, b, c)
   if not left then return false end
   values[FIRST_COUNTER + index] = pack(COUNTER_FORMAT, algorithm, version, a, b, c, expiry_set)
   in_place[index] = true
@@ -165,16 +164,11 @@ while position < size do
   position = position + 2
   if count > 1 or counters[index] or not admit_usual(L, index, cost) then
     for target = 1, count do
-      L, index = limits[checks[position]], checks[position + 1]
-      local C = counter_at(index, L)
+      index = checks[position + 1]
+      local C = counter_at(index, limits[checks[position]])
       if not C then return STALE end
+      targets[target], indexes[target] = C, index
       position = position + 2
-      local holder = false
-      if L.algorithm == CONCURRENCY then
-        holder = pack(HOLDER_FORMAT, checks[position], checks[position + 1], checks[position + 2], checks[position + 3])
-        position = position + 4
-      end
-      targets[target], indexes[target], holders[target] = C, index, holder
     end
     decide(cost, count)
   else

@@ -1,9 +1,10 @@
 /** Brings the stored limits of one policy to what its document says, within the transaction of the change. */
-import type { Attendance } from '../../shared/core/base-leaving.ts'
+import { splitBase } from '../../shared/core/base-split.ts'
 import { longestWindowMs } from '../../shared/core/calendar.ts'
-import { type BaseSplit, hasBurst } from '../../shared/core/policy.ts'
+import { type Holding, holdingOf } from '../../shared/core/enforced.ts'
+import { type BaseSplit, hasBurst, type Mode } from '../../shared/core/policy.ts'
 import { type InputProblem, QuotaError } from '../../shared/errors.ts'
-import { openEpoch } from '../../shared/postgres/epochs.ts'
+import { closeEpoch, openEpoch } from '../../shared/postgres/epochs.ts'
 import type { Trx } from '../../shared/postgres/plane.ts'
 import {
   deleteLimits,
@@ -12,14 +13,19 @@ import {
   updateLimit,
 } from '../../shared/postgres/policies.ts'
 import { isSameSplit, type StoredLimit } from '../../shared/postgres/policy-rows.ts'
-import type { LimitDocument, PolicyDocument } from '../../shared/protocol/policy.ts'
-import { documentBase } from './document-base.ts'
+import {
+  type LimitDocument,
+  type PolicyDocument,
+  weightSteps,
+} from '../../shared/protocol/policy.ts'
 
 export interface LimitChanges {
   readonly policyId: number
   readonly before: readonly StoredLimit[]
+  /** Null for a policy that is created. */
+  readonly modeBefore: Mode | null
   readonly document: PolicyDocument
-  readonly attendance: Attendance
+  readonly members: readonly string[]
 }
 
 /**
@@ -28,9 +34,11 @@ export interface LimitChanges {
  * Throws QUOTA_EPOCH_OPEN when a split would have to move before its last move has ended everywhere.
  */
 export async function writeLimits(trx: Trx, changes: LimitChanges): Promise<void> {
-  const { before, document } = changes
+  const { before, modeBefore, document } = changes
   const enforced = before.filter((limit) => limit.candidateOf === null)
-  const kept = document.limits.map((limit) => enforced.find((old) => isSameCounter(old, limit)))
+  const kept = document.limits.map((limit) =>
+    enforced.find((old) => isSameCounter({ ...old, mode: modeBefore }, limit, document)),
+  )
   const keptIds = new Set(kept.map((limit) => limit?.id))
   const candidates = document.limits.map((limit, position) =>
     limit.candidate === undefined
@@ -70,12 +78,11 @@ interface LimitWrite {
 /** Gives the limit's id. */
 async function writeLimit(trx: Trx, changes: LimitChanges, write: LimitWrite): Promise<number> {
   const { before, values, index } = write
-  const base = documentBase(values, before, changes.attendance)
+  const base = splitBase(weightSteps(values.split), values.capacity)
   if (before === undefined) return await insertLimit(trx, values, base)
   await updateLimit(trx, before.id, values)
-  const { present, away } = changes.attendance
-  const members = [...present, ...away].sort()
-  await moveBase(trx, { before, base, index, members })
+  const holding = holdingOf(changes.document, values)
+  await moveBase(trx, { before, base, index, members: changes.members, holding })
   return before.id
 }
 
@@ -84,13 +91,18 @@ interface BaseMove {
   readonly base: BaseSplit
   readonly index: number
   readonly members: readonly string[]
+  readonly holding: Holding
 }
 
 async function moveBase(trx: Trx, move: BaseMove): Promise<void> {
   const { before, base } = move
   if (isSameSplit(before.base, base)) return
   if (before.previousBase !== null) throw epochOpen(move)
-  await openEpoch(trx, { limitId: before.id, epoch: before.epoch + 1, base })
+  const limitId = before.id
+  const epoch = before.epoch + 1
+  await openEpoch(trx, { limitId, epoch, base })
+  // Only shares must not overlap; floors of long windows are pinned, and an estimate has no parts.
+  if (move.holding !== 'share') await closeEpoch(trx, limitId, epoch)
 }
 
 function epochOpen({ before, members, index }: BaseMove): QuotaError {
@@ -105,8 +117,15 @@ function epochOpen({ before, members, index }: BaseMove): QuotaError {
   return new QuotaError('QUOTA_EPOCH_OPEN', problem.message, { problems: [problem] })
 }
 
-function isSameCounter(stored: StoredLimit, limit: LimitDocument): boolean {
-  return stored.name === limit.name && stored.algorithm === limit.algorithm
+/** What is held in another way counts otherwise, as another algorithm does. */
+function isSameCounter(
+  stored: StoredLimit & { readonly mode: Mode | null },
+  limit: LimitDocument,
+  document: PolicyDocument,
+): boolean {
+  if (stored.name !== limit.name || stored.algorithm !== limit.algorithm) return false
+  const holding = holdingOf(document, { ...limit, windowMs: windowMsOf(limit) })
+  return stored.mode !== null && holdingOf({ mode: stored.mode }, stored) === holding
 }
 
 function valuesOf(policyId: number, position: number, limit: LimitDocument): LimitValues {

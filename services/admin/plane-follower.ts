@@ -2,12 +2,19 @@ import type { RegionRecord } from '../../shared/core/ledger/types.ts'
 import { isQuotaError } from '../../shared/errors.ts'
 import { migrateToLatest } from '../../shared/postgres/migrator.ts'
 import { type Db, readRevision } from '../../shared/postgres/plane.ts'
+import { forgetWindows } from '../../shared/postgres/stock.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import { type Adoption, recordAdoptions } from './adoptions.ts'
 import { settleHeardDepartures } from './departures.ts'
 import type { LiveView } from './live-view.ts'
 import type { PlaneCache } from './plane-cache.ts'
-import { RegionMoves } from './region-moves.ts'
+
+/** How long a long window is kept after its end. */
+const WINDOW_KEEP_MS = 86_400_000
+
+/** How often it is looked for such windows, and how many accounts one step forgets: some milliseconds' work. */
+const FORGET_INTERVAL_MS = 60_000
+const FORGOTTEN_MAX = 2_000
 
 export interface PlaneFollowerOptions {
   readonly db: Db
@@ -16,7 +23,6 @@ export interface PlaneFollowerOptions {
   readonly migrations: string
   readonly log: Logger
   readonly wallMs: () => number
-  readonly monotonicMs: () => number
   /** Tells the regions of the newest revision. */
   readonly announce: (revision: number) => void
 }
@@ -32,11 +38,10 @@ export class PlaneFollower {
   /** Null before the first attempt, whose failure is worth a line too. */
   #isDatabaseUp: boolean | null = null
   readonly #recorded = new Set<string>()
-  readonly #moves: RegionMoves
+  #forgotAtMs = Number.NEGATIVE_INFINITY
 
   constructor(options: PlaneFollowerOptions) {
     this.#options = options
-    this.#moves = new RegionMoves(options)
   }
 
   /** The schema is as this version needs it, so requests may touch the store. */
@@ -79,9 +84,9 @@ export class PlaneFollower {
       this.#options.log.info({ adoptions }, 'epochs adopted')
       await this.#refresh()
     }
-    if (await this.#moves.stepOnce()) await this.#refresh()
     await settleHeardDepartures({ db, live, members: cache.members })
     live.prune(wallMs())
+    await this.#forgetStock(wallMs())
     this.#options.announce(cache.revision)
   }
 
@@ -95,6 +100,13 @@ export class PlaneFollower {
     live.follow(cache, wallMs())
     const open = new Set(live.adoptions(cache.members).map(keyOf))
     for (const key of this.#recorded) if (!open.has(key)) this.#recorded.delete(key)
+  }
+
+  /** Windows that ended a day ago can be opened by nobody, whatever its clock says within reason. */
+  async #forgetStock(nowMs: number): Promise<void> {
+    if (nowMs - this.#forgotAtMs < FORGET_INTERVAL_MS) return
+    const isMore = await forgetWindows(this.#options.db, nowMs - WINDOW_KEEP_MS, FORGOTTEN_MAX)
+    if (!isMore) this.#forgotAtMs = nowMs
   }
 
   #unrecorded(): readonly Adoption[] {

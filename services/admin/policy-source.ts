@@ -4,6 +4,7 @@ import { readMembership } from '../../shared/postgres/departures.ts'
 import { takeIncarnation } from '../../shared/postgres/incarnations.ts'
 import type { Db } from '../../shared/postgres/plane.ts'
 import type { LiveView } from './live-view.ts'
+import { answerStock } from './stock-answers.ts'
 
 /** Answers the regions' questions out of Postgres. */
 export function createPolicySource(db: Db, wallMs: () => number, live: LiveView): PolicySource {
@@ -17,6 +18,9 @@ export function createPolicySource(db: Db, wallMs: () => number, live: LiveView)
       const heard = live.health(region, wallMs()).incarnation ?? 0
       const known = Math.max(atLeast, heard)
       return await takeIncarnation(db, { region, requestId, atLeast: known, nowMs: wallMs() })
+    },
+    answerStock(region, request) {
+      return answerStock(db, { region, request, nowMs: wallMs() })
     },
   }
 }

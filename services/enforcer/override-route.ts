@@ -70,8 +70,7 @@ export function routeOf(
     onStoreFailure: policy.onStoreFailure,
     cells: context.metrics.cellsOf(`${domain}/${policy.name}`),
   }
-  const set = { limits: [enforced], targets: [{ limit, counter }], denying: [] }
-  return { ...set, group, matched: true, unlimited: false, watches: [] }
+  return { group, limits: [enforced], targets: [{ limit, counter }] }
 }
 
 interface RegionPart {

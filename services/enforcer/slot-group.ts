@@ -17,8 +17,7 @@ import { isQuotaError } from '../../shared/errors.ts'
 import type { DegradedReason, EnforcerMetrics } from './metrics.ts'
 import { type RouteOverride, routeOf } from './override-route.ts'
 import type { PolicyCache } from './policy-cache.ts'
-import { DENY_ALL, type EnforcedLimit, type Route } from './route.ts'
-import type { RouteTable } from './routes.ts'
+import type { EnforcedLimit, Route, RouteTable } from './routes.ts'
 import type { StoreGuard } from './store-guard.ts'
 
 export interface DecideContext {
@@ -98,21 +97,12 @@ async function decideOtherwise(
     }
     const rerouted = await reroute(context, current)
     if (rerouted === null) return decidedWithoutStore(current, 'store_unavailable')
-    const denied = denialsOf(rerouted.routed)
-    if (denied.length > 0) return { allowed: false, decided: denied, answered: null }
     if (rerouted.routed.every(({ route }) => route.targets.length === 0)) {
       return { allowed: true, decided: [], answered: null }
     }
     current = rerouted
     answer = await askStore(context, current, asked.cost)
   }
-}
-
-/** What limits of capacity 0 say; none of them needs the store. */
-export function denialsOf(routed: readonly RoutedDescriptor[]): readonly Decided[] {
-  return routed.flatMap(({ position, route }) =>
-    route.denying.map((limit) => ({ limit, position, decision: DENY_ALL, degraded: null })),
-  )
 }
 
 /** Reads a group that another group's denial has spared, and says what it would have answered to `cost`. */
@@ -175,7 +165,7 @@ async function giveBack(
 }
 
 /** The store's answer, or why there is none. Rejects with what is no outage of the store. */
-export function askStore(
+function askStore(
   context: DecideContext,
   part: GroupPart,
   cost: number,
@@ -227,13 +217,20 @@ function targetsOf(part: GroupPart): readonly CheckTarget[] {
   return part.routed.flatMap(({ route }) => route.targets)
 }
 
+/** A caller is never told of more than the limit, also where the mode would let it through. */
+function asNominal(decision: Decision, nominal: number | undefined): Decision {
+  if (nominal === undefined || (decision.remaining ?? 0) <= nominal) return decision
+  return { ...decision, remaining: nominal }
+}
+
 function decidedByStore(part: GroupPart, answer: CheckAnswer): GroupResult {
   const decided: Decided[] = []
   let allowed = true
   for (const { position, route } of part.routed) {
     for (const limit of route.limits) {
-      const decision = answer.decisions[decided.length]
-      assert(decision !== undefined, 'the store decides every target')
+      const said = answer.decisions[decided.length]
+      assert(said !== undefined, 'the store decides every target')
+      const decision = asNominal(said, limit.limit.nominal)
       allowed &&= decision.allowed
       decided.push({ limit, position, decision, degraded: null })
     }

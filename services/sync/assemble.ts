@@ -11,10 +11,14 @@ import { Leadership } from './leadership.ts'
 import type { SyncMetrics } from './metrics.ts'
 import { PolicyFeed } from './policy-feed.ts'
 import { RegionMemory } from './region-memory.ts'
+import { askStockOnce } from './stock-asking.ts'
 import { Wakeup } from './wakeup.ts'
 
 /** How often it is looked whether admin has to be asked; a hint wakes the loop at once. */
 const POLICY_INTERVAL_MS = 1_000
+
+/** Longer than a request may take, so that a step ends by its own failure. */
+const STOCK_TIMEOUT_MS = 10_000
 
 /** A series of pages of a large plane takes seconds; a request that gets no answer gives up long before. */
 const POLICY_TIMEOUT_MS = 60_000
@@ -37,8 +41,8 @@ export interface SyncService {
   readonly daemon: Daemon
   readonly memory: RegionMemory
   readonly feed: PolicyFeed
-  /** Asks admin for what changed. It runs already. */
-  readonly policyLoop: Loop
+  /** They ask admin for what changed, and for tokens of long windows. They run already. */
+  readonly loops: readonly Loop[]
 }
 
 /** Joins the daemon's parts. Records and policies are taken in from here on; `daemon.start` begins to lead. */
@@ -69,6 +73,10 @@ export function assembleSync(parts: SyncParts): SyncService {
       await incarnations.tell()
     },
   )
+  const stockLoop = every(
+    { name: 'stock', intervalMs: POLICY_INTERVAL_MS, timeoutMs: STOCK_TIMEOUT_MS, log, onBug },
+    () => askStockOnce({ region, client, clock, memory, inbox, metrics, daemon }),
+  )
   bus.onRecord((record) => {
     metrics.recordsReceived.inc({ peer: record.from })
     inbox.putRecord(record)
@@ -83,6 +91,7 @@ export function assembleSync(parts: SyncParts): SyncService {
     incarnations,
     feed,
     wakeup,
+    onStockWanted: () => stockLoop.wake(),
   })
-  return { daemon, memory, feed, policyLoop }
+  return { daemon, memory, feed, loops: [policyLoop, stockLoop] }
 }

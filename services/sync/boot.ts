@@ -73,6 +73,7 @@ export async function startSession(
   await store.reserveSeq(firstSeq + SEQ_RESERVE)
   const session = new Session(deps, store, firstSeq + SEQ_RESERVE)
   const { fence, storeOffsetMs } = opened
+  memory.stock.beginSession(fence)
   await session.handle({ kind: 'started', ...beginning, fence, firstSeq, storeOffsetMs })
   const mayUsePlane = memory.freshSinceMs === null && memory.plane.revision > 0
   if (mayUsePlane) await session.usePlane(memory.plane)
@@ -101,6 +102,7 @@ function begin(
 function beginKept({ memory, feed }: BootDeps, opened: OpenedStore): Beginning {
   const stored = planeOf(opened.planePolicies, opened.policyRevision, opened.members)
   if (stored.revision > memory.plane.revision) memory.plane = stored
+  memory.stock.seed(opened.stock)
   feed.seed(memory.plane)
   const { incarnation, pairs, rows, bootedAtStoreMs } = opened
   return { continuity: 'kept', incarnation, pairs, rows, bootedAtStoreMs }

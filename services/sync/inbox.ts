@@ -3,12 +3,15 @@ import type { RegionRecord } from '../../shared/core/ledger/types.ts'
 import type { RegionId } from '../../shared/core/policy.ts'
 import { REGIONS_MAX } from '../../shared/core/units.ts'
 import type { Plane } from './plane.ts'
+import type { StockAnswer } from './stock-book.ts'
 
 export type Arrival =
   | { readonly kind: 'record'; readonly record: RegionRecord }
   | { readonly kind: 'plane'; readonly plane: Plane }
   /** Somebody needs a whole record of this region. */
   | { readonly kind: 'question' }
+  /** What admin gave of long windows. */
+  | { readonly kind: 'stock'; readonly answer: StockAnswer }
 
 /**
  * What arrived for the daemon while it was busy, bounded by nature: the newest record of each peer and the
@@ -19,6 +22,8 @@ export class Inbox {
   readonly #onArrival: () => void
   #plane: Plane | null = null
   #isAsked = false
+  /** One question is asked after the other, so there are never many. */
+  readonly #stock: StockAnswer[] = []
 
   constructor(onArrival: () => void) {
     this.#onArrival = onArrival
@@ -44,6 +49,11 @@ export class Inbox {
     this.#onArrival()
   }
 
+  putStock(answer: StockAnswer): void {
+    this.#stock.push(answer)
+    this.#onArrival()
+  }
+
   /** The plane first: a record may speak of limits that it brings. */
   take(): Arrival | null {
     const plane = this.#plane
@@ -55,6 +65,8 @@ export class Inbox {
       this.#isAsked = false
       return { kind: 'question' }
     }
+    const answer = this.#stock.shift()
+    if (answer !== undefined) return { kind: 'stock', answer }
     const [record] = this.#records.values()
     if (record === undefined) return null
     this.#records.delete(record.from)
@@ -62,6 +74,7 @@ export class Inbox {
   }
 
   get isEmpty(): boolean {
-    return this.#plane === null && !this.#isAsked && this.#records.size === 0
+    const isQuiet = this.#plane === null && !this.#isAsked
+    return isQuiet && this.#stock.length === 0 && this.#records.size === 0
   }
 }

@@ -46,7 +46,7 @@ await runService(life, log, async () => {
         metrics,
         onBug: stopOnBug,
       }),
-    ({ policyLoop }) => within(closerMs, policyLoop.stop()),
+    ({ loops }) => within(closerMs, Promise.all(loops.map((loop) => loop.stop()))),
   )
   link.onReconnect(() => service.feed.wantPull())
   await life.acquire(

@@ -193,6 +193,11 @@ function policyMetrics(registry: Registry) {
       help: 'Times that admin was asked for changes.',
       labelNames: ['outcome'],
     }),
+    stockQuestions: counter(registry, {
+      name: 'quotaplane_stock_questions_total',
+      help: 'Times that admin was asked for tokens of long windows.',
+      labelNames: ['outcome'],
+    }),
     epoch: gauge(registry, {
       name: 'quotaplane_base_epoch',
       help: 'Epoch of a limit’s base split as this region has adopted it.',

@@ -1,3 +1,4 @@
+import { pooledTokens } from '../../shared/core/enforced.ts'
 import type { LedgerLimit, Membership } from '../../shared/core/ledger/types.ts'
 import type { Policy, RegionId } from '../../shared/core/policy.ts'
 import type { ChangesSince } from '../../shared/nats/policy-client.ts'
@@ -54,7 +55,10 @@ export function applyChanges(plane: Plane, since: ChangesSince, askedAtMs: numbe
 export function ledgerLimits(plane: Plane): ReadonlyMap<number, LedgerLimit> {
   const limits = new Map<number, LedgerLimit>()
   for (const policy of plane.policies.values()) {
-    for (const { name: _name, ...limit } of policy.limits) limits.set(limit.id, limit)
+    for (const { name: _name, ...limit } of policy.limits) {
+      const capacity = pooledTokens(policy, limit.capacity)
+      limits.set(limit.id, { ...limit, capacity, burst: pooledTokens(policy, limit.burst) })
+    }
   }
   return limits
 }

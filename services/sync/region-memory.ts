@@ -3,6 +3,7 @@ import { createLedger, type LedgerState } from '../../shared/core/ledger/state.t
 import type { RegionRecord } from '../../shared/core/ledger/types.ts'
 import type { RegionId } from '../../shared/core/policy.ts'
 import { EMPTY_PLANE, type Plane } from './plane.ts'
+import { StockBook } from './stock-book.ts'
 import { UsageBook } from './usage-book.ts'
 
 /** What this process knows of its region from one session to the next. */
@@ -10,6 +11,7 @@ export class RegionMemory {
   readonly region: RegionId
   ledger: LedgerState
   readonly usage: UsageBook
+  readonly stock = new StockBook()
   plane: Plane = EMPTY_PLANE
   /** The plane as Redis last confirmed it; null before. */
   writtenPlane: Plane | null = null
@@ -45,13 +47,6 @@ export class RegionMemory {
   accepts(plane: Plane): boolean {
     if (this.freshSinceMs === null) return plane.revision > this.plane.revision
     return plane.askedAtMs >= this.freshSinceMs
-  }
-
-  /** True when the plane has given this region's part to others since: whatever it knows must not be used. */
-  isVoidUnder(plane: Plane): boolean {
-    const least = plane.leastIncarnations[this.region] ?? 0
-    this.incarnationHeard = Math.max(this.incarnationHeard, least)
-    return this.ledger.incarnation > 0 && least > this.ledger.incarnation
   }
 
   /** Notes what a peer says of this region; true when it knows a later incarnation than the present one. */

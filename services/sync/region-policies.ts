@@ -1,6 +1,8 @@
 import { assert } from '../../shared/core/assert.ts'
+import { holdingOf, type ModeRule, pooledTokens } from '../../shared/core/enforced.ts'
 import type { Limit, RegionLimitSpec, RegionPolicySpec } from '../../shared/core/policy.ts'
 import type { Plane } from './plane.ts'
+import { type OpenedWindows, windowsKey } from './stock-book.ts'
 
 /**
  * What this region is to enforce of every policy: the plane's numbers with the region's own parts.
@@ -11,19 +13,32 @@ import type { Plane } from './plane.ts'
 export function regionPolicies(
   plane: Plane,
   homes: ReadonlyMap<number, number>,
+  stock: OpenedWindows,
 ): readonly RegionPolicySpec[] {
   return [...plane.policies.values()].map(
     ({ description: _description, objective: _objective, ...policy }) => ({
       ...policy,
-      limits: policy.limits.map((limit) => regionLimit(limit, homes.get(limit.id))),
+      limits: policy.limits.map((limit) =>
+        regionLimit(policy, limit, { home: homes.get(limit.id), stock }),
+      ),
     }),
   )
 }
 
-function regionLimit(limit: Limit, home: number | undefined): RegionLimitSpec {
+function regionLimit(
+  policy: ModeRule,
+  limit: Limit,
+  parts: { readonly home: number | undefined; readonly stock: OpenedWindows },
+): RegionLimitSpec {
+  const { home } = parts
   assert(home !== undefined, `the ledger has a part of limit ${limit.id}`)
   const { id, name, algorithm, calendar, shards, leases, candidateOf, usageEpoch } = limit
-  const { capacity, windowMs, burst } = limit
+  const { windowMs } = limit
   const rule = { id, name, algorithm, calendar, shards, leases, candidateOf, usageEpoch }
-  return { ...rule, capacity, windowMs, burst, home }
+  const capacity = pooledTokens(policy, limit.capacity)
+  const burst = pooledTokens(policy, limit.burst)
+  const spec = { ...rule, capacity, windowMs, burst, home }
+  const told = capacity === limit.capacity ? spec : { ...spec, nominal: limit.capacity }
+  if (holdingOf(policy, limit) !== 'stock') return told
+  return { ...told, stock: parts.stock.get(windowsKey(id, usageEpoch)) ?? [] }
 }

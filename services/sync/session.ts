@@ -29,6 +29,7 @@ import { countMoves, showLedger } from './observe.ts'
 import { ledgerLimits, type Plane } from './plane.ts'
 import { measureIntervalMs, type RegionMemory } from './region-memory.ts'
 import { regionPolicies } from './region-policies.ts'
+import type { StockAnswer } from './stock-book.ts'
 
 /** Sequence numbers are reserved this far ahead, so that one durable write serves many records. */
 export const SEQ_RESERVE = 1_000
@@ -40,6 +41,8 @@ export interface SessionDeps {
   readonly bus: RecordBus
   readonly leadership: Leadership
   readonly inbox: Inbox
+  /** Called when admin is to be asked for tokens of long windows. */
+  readonly onStockWanted: () => void
   readonly memory: RegionMemory
   readonly clock: Clock
   readonly metrics: SyncMetrics
@@ -98,6 +101,7 @@ export class Session {
   async usePlane(plane: Plane): Promise<void> {
     const { memory } = this.#deps
     memory.plane = plane
+    memory.stock.usePlane(plane)
     const { revision: policyRevision, members, formerMembers, leastIncarnations } = plane
     const membership = { members, formerMembers, leastIncarnations }
     const limits = ledgerLimits(plane)
@@ -143,7 +147,9 @@ export class Session {
     await this.handle({ kind: 'tick' })
     await this.send()
     const { memory, clock, metrics } = this.#deps
-    memory.usage.forgetOld(memory.ledger, clock.monotonicMs())
+    const nowMs = clock.monotonicMs()
+    memory.usage.forgetOld(memory.ledger, nowMs)
+    memory.stock.forgetOld(nowMs + memory.ledger.storeOffsetMs, nowMs)
     showLedger(metrics, memory, clock.monotonicMs())
   }
 
@@ -151,7 +157,9 @@ export class Session {
     const { memory, clock } = this.#deps
     const { usage, ...reading } = await this.#store.collect()
     this.#watchStoreClock(reading.storeOffsetMs)
-    await this.handle({ kind: 'measured', ...reading })
+    const noticed = memory.stock.notice(reading.noticed, clock.monotonicMs())
+    if (noticed.length < reading.noticed.length) this.#deps.onStockWanted()
+    await this.handle({ kind: 'measured', ...reading, noticed })
     memory.usage.countOwn(memory.ledger, usage, clock.monotonicMs())
     this.#measuredMs = clock.monotonicMs()
     this.#dateMeasure()
@@ -173,18 +181,27 @@ export class Session {
         await this.#takeRecord(arrival.record)
         break
       case 'plane':
-        if (memory.isVoidUnder(arrival.plane)) {
-          memory.forgetLedger()
-          throw new QuotaError('QUOTA_FENCED', 'this region was removed on an operator’s word')
-        }
         if (memory.accepts(arrival.plane)) await this.usePlane(arrival.plane)
         break
       case 'question':
         this.#isUrgent = true
         break
+      case 'stock':
+        await this.#takeStock(arrival.answer)
+        break
       default:
         unreachable(arrival)
     }
+  }
+
+  /** What was opened is written before what was allotted in it. */
+  async #takeStock(answer: StockAnswer): Promise<void> {
+    this.#requireLease()
+    const { memory, clock } = this.#deps
+    const { adds, isOpened } = memory.stock.take(answer, clock.monotonicMs())
+    if (isOpened) await this.#writePolicies()
+    await this.#store.addStock(adds)
+    if (memory.stock.isWanting) this.#deps.onStockWanted()
   }
 
   async #takeRecord(record: RegionRecord): Promise<void> {
@@ -233,7 +250,7 @@ export class Session {
       revision: plane.revision,
       members: plane.members,
       plane: [...plane.policies.values()],
-      region: regionPolicies(plane, homes),
+      region: regionPolicies(plane, homes, memory.stock.opened),
       recovering,
     })
     memory.writtenPlane = plane

@@ -111,6 +111,13 @@ export interface LimitNumbers {
   readonly home: number
 }
 
+/** A long window that is open, and the tokens that this region may spend in it without asking. */
+export interface StockWindow {
+  readonly startMs: number
+  readonly endMs: number
+  readonly floor: number
+}
+
 /**
  * A limit as one region enforces it: `home` is the region's own part in units, epochs already applied.
  *
@@ -118,6 +125,10 @@ export interface LimitNumbers {
  * (Redis TIME) let a script settle a bucket at the old rate up to the change and at the new one after it.
  */
 export interface RegionLimit extends LimitNumbers, LimitRule {
+  /** What callers are told in place of `capacity`, where the mode lets more be admitted. */
+  readonly nominal?: number
+  /** Present where the limit's windows are stock: those that admin has opened, at most two, the earlier first. */
+  readonly stock?: readonly StockWindow[]
   readonly usageEpoch: number
   readonly previous: LimitNumbers | null
   readonly changedAtUs: number

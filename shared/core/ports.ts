@@ -13,7 +13,14 @@ import type {
   ShareWrite,
   UsageRow,
 } from './ledger/types.ts'
-import type { Policy, RegionId, RegionLimit, RegionPolicy, RegionPolicySpec } from './policy.ts'
+import type {
+  Policy,
+  RegionId,
+  RegionLimit,
+  RegionPolicy,
+  RegionPolicySpec,
+  StockWindow,
+} from './policy.ts'
 
 /** One limit to decide for one check: which numbers apply and which counter. */
 export interface CheckTarget {
@@ -26,8 +33,6 @@ export interface GroupCheck {
   readonly group: number
   readonly targets: readonly CheckTarget[]
   readonly cost: number
-  /** Who asks; a concurrency limit needs it, because tokens are held by it. One that holds already passes again. */
-  readonly requestId?: string
 }
 
 export type DenialReason = 'limit' | 'cost_exceeds_capacity'
@@ -106,6 +111,8 @@ export interface OpenedStore {
   readonly members: readonly RegionId[]
   readonly pairs: Readonly<Record<RegionId, PairState>>
   readonly rows: readonly LedgerRow[]
+  /** Open windows of limits that are stock, as the region's policies have them; by limit id and usage epoch. */
+  readonly stock: ReadonlyMap<string, readonly StockWindow[]>
   /** Redis TIME minus the daemon's clock, never more than the true difference. */
   readonly storeOffsetMs: number
   /** Instant of the last boot by Redis TIME, from which levels began empty; 0 where they were full from the first. */
@@ -121,6 +128,18 @@ export interface Collected {
   readonly missing: readonly CounterId[]
   /** Own usage of the windows touched since the last reading, cumulative per window. */
   readonly usage: readonly UsageRow[]
+}
+
+/**
+ * What admin has allotted to this region of one counter of a long window: `from` before the answer, `to` with it.
+ * `low`: tokens left below which the counter is noticed again; null when there is nothing more to be had.
+ */
+export interface StockAdd {
+  readonly id: CounterId
+  readonly startMs: number
+  readonly from: number
+  readonly to: number
+  readonly low: number | null
 }
 
 /**
@@ -158,6 +177,11 @@ export interface RegionStore {
   writePairs(pairs: Readonly<Record<RegionId, PairState>>): Promise<void>
   /** Each share and its ledger row in one atomic write; a row null removes both. Outcomes by key. */
   writeShares(writes: readonly ShareWrite[]): Promise<ReadonlyMap<CounterId, ShareOutcome>>
+  /**
+   * Adds what was allotted to counters of long windows, by answers to questions asked since `open`. Those of a window
+   * that is over, and of limits that the region's policies do not hold as stock, are left out.
+   */
+  addStock(adds: readonly StockAdd[]): Promise<void>
   /**
    * Makes `region` the region's policies and refuses checks under an older version once it resolves; gives the
    * new version. While `recovering`, every limit has nothing in place of its home.

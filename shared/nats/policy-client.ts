@@ -11,10 +11,12 @@ import {
   type PolicyChange,
   policyHintSchema,
 } from '../protocol/policy-messages.ts'
+import { type StockReply, type StockRequest, stockReplySchema } from '../protocol/stock-messages.ts'
 import {
   incarnationSubject,
   POLICY_CHANGES_SUBJECT,
   POLICY_REVISION_SUBJECT,
+  stockSubject,
 } from '../protocol/subjects.ts'
 import type { NatsLink } from './client.ts'
 
@@ -85,6 +87,13 @@ export class NatsPolicyClient {
     const request = JSON.stringify({ v: POLICY_MESSAGES_VERSION, requestId, atLeast })
     const reply = await this.#link.request(incarnationSubject(region), request, REPLY_TIMEOUT_MS)
     return decodeMessage(incarnationReplySchema, reply)
+  }
+
+  /** Windows opened and tokens given. Asking again gives more again: waste, and safe. */
+  async askStock(region: RegionId, ask: Omit<StockRequest, 'v'>): Promise<StockReply> {
+    const request = JSON.stringify({ v: POLICY_MESSAGES_VERSION, ...ask })
+    const reply = await this.#link.request(stockSubject(region), request, REPLY_TIMEOUT_MS)
+    return decodeMessage(stockReplySchema, reply)
   }
 
   async #askPage(since: number, after: number | undefined): Promise<ChangesReply> {

@@ -15,11 +15,17 @@ import {
   type PolicyHint,
 } from '../protocol/policy-messages.ts'
 import {
+  type StockReply,
+  type StockRequest,
+  stockRequestSchema,
+} from '../protocol/stock-messages.ts'
+import {
   ADMIN_QUEUE,
   INCARNATION_SUBJECTS,
   POLICY_CHANGES_SUBJECT,
   POLICY_REVISION_SUBJECT,
   regionOfSubject,
+  STOCK_SUBJECTS,
 } from '../protocol/subjects.ts'
 import { createFailureLog, type FailureLog } from '../runtime/failure-log.ts'
 import type { Logger } from '../runtime/logger.ts'
@@ -34,7 +40,10 @@ export interface ChangesRead extends Membership {
   readonly hasMore: boolean
 }
 
-/** Where the answers come from. Both reject with a QuotaError while the source cannot answer. */
+/** Kinds of questions. */
+export type QuestionKind = 'changes' | 'incarnation' | 'stock'
+
+/** Where the answers come from. All reject with a QuotaError while the source cannot answer. */
 export interface PolicySource {
   /** Changes with a revision above `after`, in the order of their revisions. */
   readChanges(query: { readonly after: number; readonly limit: number }): Promise<ChangesRead>
@@ -43,6 +52,8 @@ export interface PolicySource {
     readonly requestId: string
     readonly atLeast: number
   }): Promise<{ readonly incarnation: number; readonly first: boolean }>
+  /** Opens windows and gives tokens; durable once it resolves. */
+  answerStock(region: RegionId, request: Omit<StockRequest, 'v'>): Promise<Omit<StockReply, 'v'>>
 }
 
 export interface PolicyPublisherOptions {
@@ -50,7 +61,7 @@ export interface PolicyPublisherOptions {
   readonly source: PolicySource
   readonly log: Logger
   /** Told of each question: which kind, and how it ended. */
-  readonly onAnswer?: (kind: 'changes' | 'incarnation', outcome: 'answered' | 'refused') => void
+  readonly onAnswer?: (kind: QuestionKind, outcome: 'answered' | 'refused') => void
 }
 
 /**
@@ -79,20 +90,21 @@ export class PolicyPublisher {
   }
 
   #listen(connection: NatsConnection): void {
-    const queue = ADMIN_QUEUE
-    connection.subscribe(POLICY_CHANGES_SUBJECT, {
-      queue,
-      callback: (err, message) => {
-        if (err === null) void this.#answer('changes', message, () => this.#changes(message))
-      },
-    })
-    connection.subscribe(INCARNATION_SUBJECTS, {
-      queue,
-      callback: (err, message) => {
-        if (err === null)
-          void this.#answer('incarnation', message, () => this.#incarnation(message))
-      },
-    })
+    const answer = (
+      subject: string,
+      kind: QuestionKind,
+      reply: (message: Msg) => Promise<ChangesReply | IncarnationReply | StockReply>,
+    ): void => {
+      connection.subscribe(subject, {
+        queue: ADMIN_QUEUE,
+        callback: (err, message) => {
+          if (err === null) void this.#answer(kind, message, () => reply(message))
+        },
+      })
+    }
+    answer(POLICY_CHANGES_SUBJECT, 'changes', (message) => this.#changes(message))
+    answer(INCARNATION_SUBJECTS, 'incarnation', (message) => this.#incarnation(message))
+    answer(STOCK_SUBJECTS, 'stock', (message) => this.#stock(message))
   }
 
   async #changes(message: Msg): Promise<ChangesReply> {
@@ -104,16 +116,22 @@ export class PolicyPublisher {
 
   async #incarnation(message: Msg): Promise<IncarnationReply> {
     const { requestId, atLeast } = decodeMessage(incarnationRequestSchema, message.string())
-    const region = regionOfSubject(message.subject)
-    if (region === null) throw new Error(`${message.subject} names no region`)
+    const region = regionNamedBy(message)
     const taken = await this.#options.source.takeIncarnation({ region, requestId, atLeast })
     return { v: POLICY_MESSAGES_VERSION, ...taken }
   }
 
+  async #stock(message: Msg): Promise<StockReply> {
+    const { windows, asks } = decodeMessage(stockRequestSchema, message.string())
+    const region = regionNamedBy(message)
+    const answer = await this.#options.source.answerStock(region, { windows, asks })
+    return { v: POLICY_MESSAGES_VERSION, ...answer }
+  }
+
   async #answer(
-    kind: 'changes' | 'incarnation',
+    kind: QuestionKind,
     message: Msg,
-    reply: () => Promise<ChangesReply | IncarnationReply>,
+    reply: () => Promise<ChangesReply | IncarnationReply | StockReply>,
   ): Promise<void> {
     try {
       message.respond(JSON.stringify(await reply()))
@@ -128,6 +146,12 @@ export class PolicyPublisher {
       message.respond(JSON.stringify({ v: POLICY_MESSAGES_VERSION, error }))
     }
   }
+}
+
+function regionNamedBy({ subject }: Msg): RegionId {
+  const region = regionOfSubject(subject)
+  if (region === null) throw new Error(`${subject} names no region`)
+  return region
 }
 
 /** As many of the changes as fit in a reply, and at least one, with where to go on. */

@@ -8,11 +8,8 @@ import type {
   StoreFailureBehaviour,
 } from '../core/policy.ts'
 
-/**
- * `draining`: its base is on its way to the others; `resuming`: on its way back. `removing`: an operator certified
- * that it is fenced off, so it leaves unheard.
- */
-export type RegionState = 'active' | 'draining' | 'drained' | 'resuming' | 'removing'
+/** `draining`: its base is on its way to the others. `removing`: certified as fenced off, on its way out. */
+export type RegionState = 'active' | 'draining' | 'drained' | 'removing'
 
 /** Rows as they are stored; they do not leave shared/postgres. `int8` columns arrive as safe integers. */
 export interface Tables {
@@ -28,6 +25,8 @@ export interface Tables {
   readonly policy_tombstones: TombstonesTable
   readonly audit: AuditTable
   readonly tokens: TokensTable
+  readonly stock_windows: StockWindowsTable
+  readonly stock_accounts: StockAccountsTable
 }
 
 /** Written as text, since pg would make an array of its own out of a JSON list; read as a parsed value. */
@@ -51,7 +50,7 @@ interface RemovalsTable {
   readonly region: string
   readonly certified_by: string
   readonly reason: string
-  readonly certified_at: Date
+  readonly certified_at: GeneratedAlways<Date>
 }
 
 interface DeparturesTable {
@@ -147,4 +146,21 @@ export interface TokensTable {
   readonly expires_at: Date | null
   readonly revoked_at: ColumnType<Date | null, never, Date>
   readonly last_used_at: ColumnType<Date | null, never, Date>
+}
+
+interface StockWindowsTable {
+  readonly limit_id: number
+  readonly usage_epoch: number
+  readonly starts_ms: number
+  readonly ends_ms: number
+  readonly floors: Json<Readonly<Record<string, number>>>
+  readonly opened_at: GeneratedAlways<Date>
+}
+
+interface StockAccountsTable {
+  readonly limit_id: number
+  readonly usage_epoch: number
+  readonly starts_ms: number
+  readonly counter: string
+  readonly allotted: ColumnType<Readonly<Record<string, number>>, string | undefined, string>
 }

@@ -43,12 +43,13 @@ export function limitWords(policy: RegionPolicy, limit: RegionLimit): LimitWords
   const others = policy.limits.filter((one) => one.candidateOf === null && one.id !== limit.id)
   const label = others.length === 0 ? policy.name : `${policy.name}/${limit.name}`
   const quotedLabel = quote(label)
-  const { capacity } = limit
+  // Callers are told the limit, not what its mode may let through beyond it.
+  const capacity = limit.nominal ?? limit.capacity
   return {
     label,
     quotedLabel,
     policyItem: `${quotedLabel};q=${fieldInteger(capacity)}${windowParameter(limit)}`,
-    quota: quotaOf(limit),
+    quota: quotaOf({ ...limit, capacity }),
     capacity,
     current: {
       requests_per_unit: Math.min(capacity, UINT32_MAX),

@@ -21,7 +21,7 @@ import { LIMIT_FIXES, limitDocumentSchema } from './policy-limit.ts'
 import { type Fixes, fieldOf } from './zod-problems.ts'
 
 export { NAME_FIX, NAME_PATTERN, nameSchema } from './policy-fields.ts'
-export { weightSteps, weightsOfSteps } from './policy-limit.ts'
+export { weightSteps } from './policy-limit.ts'
 
 /** Longest description. It travels to every region with its policy, so it is a note and not a document. */
 export const DESCRIPTION_BYTES_MAX = 65_536
@@ -60,16 +60,37 @@ const anyOf =
     values.includes(value)
 const given = (value: unknown): boolean => value !== undefined
 
+const SHORT_UNITS: readonly unknown[] = ['minute', 'hour']
+
+function isShortCalendar(value: unknown): boolean {
+  const isObject = typeof value === 'object' && value !== null
+  return isObject && 'unit' in value && SHORT_UNITS.includes(value.unit)
+}
+
 /**
  * What documents can say and enforcers do not keep yet. It is refused: a policy that is saved and not kept is a
  * limit that does not limit. Enforcing something is removing it from here.
  */
 const PENDING: readonly Pending[] = [
-  { of: 'policy', field: 'mode', isPending: anyOf('relaxed', 'eventual') },
+  { of: 'policy', field: 'mode', isPending: anyOf('eventual') },
   { of: 'policy', field: 'objective', isPending: anyOf('proportional') },
   { of: 'policy', field: 'onStoreFailure', isPending: anyOf('local') },
-  { of: 'limit', field: 'algorithm', isPending: anyOf('concurrency') },
-  { of: 'limit', field: 'calendar', isPending: given },
+  { of: 'policy', field: 'shadow', isPending: anyOf(true) },
+  { of: 'policy', field: 'unlimited', isPending: anyOf(true) },
+  {
+    of: 'limit',
+    field: 'algorithm',
+    isPending: anyOf(
+      'leaky_bucket',
+      'sliding_window',
+      'sliding_log',
+      'sliding_counter',
+      'concurrency',
+    ),
+  },
+  { of: 'limit', field: 'capacity', isPending: anyOf(0) },
+  { of: 'limit', field: 'calendar', isPending: isShortCalendar },
+  { of: 'limit', field: 'candidate', isPending: given },
   { of: 'limit', field: 'shards', isPending: (value) => value !== 1 },
 ]
 

@@ -26,6 +26,9 @@ export const POLICY_CHANGES_SUBJECT = `${ROOT}.policy.changes`
 /** Requests for a region's next incarnation, answered by any admin. */
 export const INCARNATION_SUBJECTS = `${ROOT}.incarnation.*`
 
+/** A region's requests for tokens of long windows, answered by any admin: `StockRequest` -> `StockReply`. */
+export const STOCK_SUBJECTS = `${ROOT}.stock.*`
+
 /** Admins that answer requests share this queue group, so that each request is answered once. */
 export const ADMIN_QUEUE = 'quotaplane-admin'
 
@@ -44,7 +47,12 @@ export function incarnationSubject(region: RegionId): string {
   return `${ROOT}.incarnation.${regionToken(region)}`
 }
 
-/** The region that a state or incarnation subject names; null when it names none. */
+/** Where `region` asks for tokens of long windows. */
+export function stockSubject(region: RegionId): string {
+  return `${ROOT}.stock.${regionToken(region)}`
+}
+
+/** The region that a subject of one region names; null when it names none. */
 export function regionOfSubject(subject: string): RegionId | null {
   const token = subject.slice(subject.lastIndexOf('.') + 1)
   return REGION_PATTERN.test(token) ? token : null

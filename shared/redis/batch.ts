@@ -2,7 +2,6 @@ import { assert } from '../core/assert.ts'
 import type { RegionLimit } from '../core/policy.ts'
 import type { GroupCheck } from '../core/ports.ts'
 import type { Doubles } from './doubles.ts'
-import { holderWords } from './holder.ts'
 import { counterKey } from './keys.ts'
 import { limitDoubles } from './layout.ts'
 import { bulk, ScriptCommand } from './script-command.ts'
@@ -60,8 +59,7 @@ export class Batch<Answer> {
   }
 
   /** Adds one call, packed as the script's header describes; `atUs` null for scripts that take no instant. */
-  add(check: GroupCheck, atUs: number | null, waiting: Waiting<Answer>): void {
-    const { cost, targets } = check
+  add({ cost, targets }: GroupCheck, atUs: number | null, waiting: Waiting<Answer>): void {
     const items = this.#items
     items.push(cost)
     if (atUs !== null) items.push(atUs)
@@ -69,7 +67,6 @@ export class Batch<Answer> {
     for (const { limit, counter } of targets) {
       items.push(limit === this.#lastLimit ? this.#lastLimitIndex : this.#limitIndex(limit))
       items.push(this.#counterIndex(counter))
-      if (limit.algorithm === 'concurrency') this.#pushHolder(check.requestId)
     }
     this.targets += targets.length
     this.waiting.push(waiting)
@@ -86,11 +83,6 @@ export class Batch<Answer> {
       limits: this.#limits,
       items: this.#items,
     })
-  }
-
-  #pushHolder(requestId: string | undefined): void {
-    assert(requestId !== undefined, 'who holds tokens of a concurrency limit has an id')
-    for (const word of holderWords(requestId)) this.#items.push(word)
   }
 
   #limitIndex(limit: RegionLimit): number {

@@ -1,12 +1,12 @@
 /** The packed formats of `lua/_prelude.lua`, seen from TypeScript. Little-endian; all numbers are doubles. */
 import { assert } from '../core/assert.ts'
-import type { Algorithm, RegionLimit } from '../core/policy.ts'
+import type { Algorithm, RegionLimit, StockWindow } from '../core/policy.ts'
 import { usageWindowMs } from '../core/usage-window.ts'
 
 const MICROS = 1_000
 
 /** Written in meta; scripts refuse a meta of another layout. */
-export const META_LAYOUT = 3
+export const META_LAYOUT = 2
 const META_BYTES = 43
 
 /** How limits and stored states name their algorithm. A code is never used again for another one. */
@@ -19,6 +19,9 @@ export const ALGORITHM_CODES: Readonly<Record<Algorithm, number>> = {
   sliding_counter: 5,
   concurrency: 6,
 }
+
+/** Long windows are another thing to a script than the fixed windows of shares. */
+export const STOCK_CODE = 16
 
 export const LIMIT_DOUBLES = 17
 
@@ -50,7 +53,8 @@ export function decodeMeta(bytes: Buffer | null): Meta | null {
 
 /** LIMIT_FORMAT: the numbers that a script needs of a limit. */
 export function limitDoubles(limit: RegionLimit): readonly number[] {
-  const { previous } = limit
+  const { previous, stock } = limit
+  if (stock !== undefined) return stockDoubles(limit, stock)
   return [
     ALGORITHM_CODES[limit.algorithm],
     limit.id,
@@ -70,6 +74,31 @@ export function limitDoubles(limit: RegionLimit): readonly number[] {
     (previous?.windowMs ?? 0) * MICROS,
     previous?.burst ?? 0,
     previous?.home ?? 0,
+  ]
+}
+
+/** The same format, as `lua/_stock.lua` reads it. */
+function stockDoubles(limit: RegionLimit, windows: readonly StockWindow[]): readonly number[] {
+  const none = { startMs: 0, endMs: 0, floor: 0 }
+  const [first = none, next = none] = windows
+  return [
+    STOCK_CODE,
+    limit.id,
+    limit.usageEpoch,
+    limit.version,
+    limit.capacity,
+    limit.windowMs * MICROS,
+    limit.burst,
+    0,
+    first.startMs * MICROS,
+    first.floor,
+    first.endMs * MICROS,
+    usageWindowMs(limit.windowMs) * MICROS,
+    -1,
+    next.floor,
+    next.startMs * MICROS,
+    next.endMs * MICROS,
+    0,
   ]
 }
 

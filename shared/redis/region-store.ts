@@ -5,8 +5,9 @@ import { parseCounterId, SLOT_GROUPS } from '../core/counter-id.ts'
 import type { CounterId } from '../core/descriptor.ts'
 import type { PairState, ShareOutcome, ShareWrite } from '../core/ledger/types.ts'
 import type { RegionId } from '../core/policy.ts'
-import type { Collected, OpenedStore, RegionStore } from '../core/ports.ts'
+import type { Collected, OpenedStore, RegionStore, StockAdd } from '../core/ports.ts'
 import { isQuotaError, QuotaError } from '../errors.ts'
+import { addAllStock, stockOf } from './add-stock.ts'
 import { createSingleConnection } from './client.ts'
 import { collectGroup, UsageSums, windowsBetween } from './collect.ts'
 import { fenceAll } from './fence-all.ts'
@@ -125,6 +126,7 @@ class RedisRegionStore implements RegionStore {
       members: state.members,
       pairs: state.pairs,
       rows: state.rows,
+      stock: stockOf(state.policies),
       storeOffsetMs: this.#offsetMs,
       bootedAtStoreMs: this.#boot.startUs / 1_000,
     }
@@ -209,6 +211,10 @@ class RedisRegionStore implements RegionStore {
       else this.#trackedBy(id).add(id)
     }
     return all
+  }
+
+  addStock(adds: readonly StockAdd[]): Promise<void> {
+    return addAllStock(this.#link, adds, this.#written.limits)
   }
 
   async writePolicies(change: Parameters<RegionStore['writePolicies']>[0]): Promise<number> {

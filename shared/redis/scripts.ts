@@ -8,9 +8,10 @@ import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Redis } from 'ioredis'
+import { isHeld } from '../core/algorithms/registry.ts'
 import { AssertionError, assert } from '../core/assert.ts'
 import { ALGORITHMS } from '../core/policy.ts'
-import { ALGORITHM_CODES } from './layout.ts'
+import { ALGORITHM_CODES, STOCK_CODE } from './layout.ts'
 
 /** Why a script changed nothing. */
 export type Refusal = 'stale' | 'not-served' | 'other-server' | 'bad-input' | 'fenced'
@@ -98,6 +99,12 @@ export const SCRIPTS = {
     loader: 'open',
     includes: COUNTERS,
   },
+  'add-stock': {
+    keys: ['meta', 'counters...'],
+    args: ['fence', 'replicationId', 'limits', 'allotments'],
+    loader: 'open',
+    includes: COUNTERS,
+  },
   collect: {
     keys: ['meta', 'hot', 'usage', 'counters...'],
     args: ['fence', 'replicationId', 'noticedMax', 'fields...'],
@@ -129,14 +136,14 @@ export function readScripts(): ScriptTexts {
  * runs only the files of the algorithms that it meets, so that another algorithm costs the others nothing.
  */
 function algorithmRegistry(readFile: (name: string) => string): string {
-  const builders = ALGORITHMS.map(
-    (algorithm) =>
-      `[${ALGORITHM_CODES[algorithm]}] = function()\n${readFile(`_${algorithm.replaceAll('_', '-')}`)}end,`,
+  const files: (readonly [code: number, name: string])[] = ALGORITHMS.filter(isHeld).map(
+    (algorithm) => [ALGORITHM_CODES[algorithm], `_${algorithm.replaceAll('_', '-')}`],
   )
-  return `local rules_of
-local RULE_BUILDERS = {\n${builders.join('\n')}\n}
+  files.push([STOCK_CODE, '_stock'])
+  const builders = files.map(([code, name]) => `[${code}] = function()\n${readFile(name)}end,`)
+  return `local RULE_BUILDERS = {\n${builders.join('\n')}\n}
 local rules_by_code = {}
-function rules_of(code)
+local function rules_of(code)
   local rules = rules_by_code[code]
   if not rules then
     rules = RULE_BUILDERS[code]()

@@ -182,6 +182,7 @@ describe('opening', () => {
       planePolicies: [],
       members: ['here'],
       pairs: { there: PAIR },
+      stock: new Map(),
       rows: [emptyRow(id)],
       storeOffsetMs: TEST_OFFSET_MS,
       bootedAtStoreMs: 0,

@@ -1,6 +1,11 @@
+import { holdingOf, pooledTokens } from '../../shared/core/enforced.ts'
 import type { Limit, Policy } from '../../shared/core/policy.ts'
+import { allot, floorsOf, type Tokens } from '../../shared/core/stock/pool.ts'
+import { windowAt } from '../../shared/core/stock/stock-limit.ts'
+import { QuotaError } from '../../shared/errors.ts'
 import type { PolicySource } from '../../shared/nats/policy-publisher.ts'
 import type { PolicyChange } from '../../shared/protocol/policy-messages.ts'
+import type { StockReply, StockRequest } from '../../shared/protocol/stock-messages.ts'
 import { PLAIN_LIMIT, PLAIN_POLICY } from './region-policy.ts'
 
 /** What admin keeps in Postgres, in memory: policies by revision and incarnations by region. */
@@ -8,10 +13,15 @@ export class MemoryPlane implements PolicySource {
   readonly #changes = new Map<number, PolicyChange>()
   readonly #incarnations = new Map<string, number>()
   readonly #answered = new Map<string, { incarnation: number; first: boolean }>()
+  /** Of long windows: what is pinned for each, and what each counter was allotted. */
+  readonly #floors = new Map<string, Tokens>()
+  readonly #allotted = new Map<string, Tokens>()
   members: readonly string[]
   formerMembers: readonly string[] = []
   leastIncarnations: Readonly<Record<string, number>> = {}
   revision = 1
+  /** While true no question about stock is answered. */
+  isStockAway = false
 
   constructor(members: readonly string[]) {
     this.members = members
@@ -57,6 +67,45 @@ export class MemoryPlane implements PolicySource {
     this.#incarnations.set(question.region, incarnation)
     this.#answered.set(question.requestId, answer)
     return answer
+  }
+
+  async answerStock(
+    region: string,
+    request: Omit<StockRequest, 'v'>,
+  ): Promise<Omit<StockReply, 'v'>> {
+    if (this.isStockAway) throw new QuotaError('QUOTA_DATABASE_UNAVAILABLE', 'Postgres is away')
+    const windows = request.windows.flatMap((ask) => {
+      const { policy, limit } = this.#stockOf(ask.limitId)
+      const { startMs, endMs } = windowAt(limit, ask.atMs)
+      const key = `${ask.limitId}.${ask.usageEpoch}.${startMs}`
+      const capacity = pooledTokens(policy, limit.capacity)
+      const floors = this.#floors.get(key) ?? floorsOf({ ...limit, capacity })
+      this.#floors.set(key, floors)
+      const { limitId, usageEpoch } = ask
+      return [{ limitId, usageEpoch, startMs, endMs, floor: floors[region] ?? 0 }]
+    })
+    const allotted = request.asks.flatMap(({ want, ...ask }) => {
+      const { policy, limit } = this.#stockOf(ask.limitId)
+      const window = `${ask.limitId}.${ask.usageEpoch}.${ask.startMs}`
+      const floors = this.#floors.get(window)
+      if (floors === undefined) return []
+      const known = this.#allotted.get(`${window}:${ask.counter}`) ?? {}
+      const capacity = pooledTokens(policy, limit.capacity)
+      const given = allot({ capacity, floors, allotted: known }, { region, want })
+      this.#allotted.set(`${window}:${ask.counter}`, { ...known, [region]: given.to })
+      return [{ ...ask, ...given }]
+    })
+    return { windows, allotted }
+  }
+
+  #stockOf(limitId: number): { readonly policy: Policy; readonly limit: Limit } {
+    for (const change of this.#changes.values()) {
+      if (change.kind !== 'policy') continue
+      const { policy } = change
+      const limit = policy.limits.find((one) => one.id === limitId)
+      if (limit !== undefined && holdingOf(policy, limit) === 'stock') return { policy, limit }
+    }
+    throw new QuotaError('QUOTA_INVALID_INPUT', `limit ${limitId} is no stock`)
   }
 }
 

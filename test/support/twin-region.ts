@@ -28,23 +28,17 @@ export class TwinRegion {
   boot: Boot = { startUs: 0, recovering: false }
   readonly counters = new Map<string, Counter>()
 
-  check(check: GroupCheck, nowUs: number): readonly LimitDecision[] {
-    const { targets, cost, requestId: holder = '' } = check
+  check({ targets, cost }: GroupCheck, nowUs: number): readonly LimitDecision[] {
     const settled = targets.map(({ limit, counter }) => this.#settle(counter, limit, nowUs))
-    const holds = targets.map(
-      ({ limit }, index) => algorithmOf(limit).holds?.(at(settled, index), holder) === true,
-    )
-    const passes = targets.map(
-      ({ limit }, index) => allows(at(settled, index), limit, cost) || at(holds, index),
-    )
+    const passes = targets.map(({ limit }, index) => allows(at(settled, index), limit, cost))
     const isAdmitted = passes.every((pass) => pass)
     return targets.map(({ limit, counter }, index) => {
       const algorithm = algorithmOf(limit)
       const before = at(settled, index)
       const isPassing = at(passes, index)
       let after = before
-      if (isAdmitted && cost > 0 && !holds[index]) {
-        after = algorithm.take(before, cost, holder)
+      if (isAdmitted && cost > 0) {
+        after = algorithm.take(before, cost)
         this.#put(counter, algorithm.store(after), { admitted: cost })
       }
       if (!isPassing && cost > 0 && cost <= mostAtOnce(limit))
@@ -53,11 +47,10 @@ export class TwinRegion {
     })
   }
 
-  giveBack(check: GroupCheck, atUs: number, nowUs: number): void {
-    const { targets, cost, requestId: holder = '' } = check
+  giveBack({ targets, cost }: GroupCheck, atUs: number, nowUs: number): void {
     for (const { limit, counter } of targets) {
       const algorithm = algorithmOf(limit)
-      const after = algorithm.giveBack(this.#settle(counter, limit, nowUs), { cost, atUs, holder })
+      const after = algorithm.giveBack(this.#settle(counter, limit, nowUs), cost, atUs)
       if (after !== null) this.#put(counter, algorithm.store(after), { returned: cost })
     }
   }

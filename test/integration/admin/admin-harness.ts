@@ -77,7 +77,6 @@ export async function startAdmin(
     live,
     log,
     wallMs,
-    monotonicMs: wallMs,
     migrations: 'migrations',
     announce,
   })

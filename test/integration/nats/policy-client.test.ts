@@ -29,6 +29,8 @@ beforeAll(async () => {
     readChanges: (query: { after: number; limit: number }) => plane.readChanges(query),
     takeIncarnation: (question: { region: string; requestId: string; atLeast: number }) =>
       plane.takeIncarnation(question),
+    answerStock: (...question: Parameters<MemoryPlane['answerStock']>) =>
+      plane.answerStock(...question),
   }
   publisher = new PolicyPublisher({ link: adminLink, source, log })
   daemonLink = new NatsLink({ url: server.url, name: 'daemon', log })

@@ -78,7 +78,7 @@ export function startDaemon(options: {
   link.start()
   service.daemon.start()
   const end = async (): Promise<void> => {
-    await service.policyLoop.stop()
+    await Promise.all(service.loops.map((loop) => loop.stop()))
     await link.close()
   }
   return {

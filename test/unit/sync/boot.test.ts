@@ -15,6 +15,7 @@ const opened: OpenedStore = {
   members: [],
   pairs: {},
   rows: [],
+  stock: new Map(),
   storeOffsetMs: 0,
   bootedAtStoreMs: 0,
 }

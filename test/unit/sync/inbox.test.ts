@@ -39,7 +39,7 @@ function drain(inbox: Inbox): string[] {
   for (let next = inbox.take(); next !== null; next = inbox.take()) {
     if (next.kind === 'plane') taken.push(`plane ${next.plane.revision}`)
     else if (next.kind === 'question') taken.push('question')
-    else taken.push(`${next.record.from} ${next.record.mark.seq}`)
+    else if (next.kind === 'record') taken.push(`${next.record.from} ${next.record.mark.seq}`)
   }
   expect(inbox.isEmpty).toBe(true)
   return taken

@@ -1,0 +1,93 @@
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { aPolicy } from '../../support/memory-plane.ts'
+import { startPlane, type TestPlane } from './plane.ts'
+import { untilLeading } from './region.ts'
+
+const MONTH_MS = 30 * 86_400_000
+const CAPACITY = 400
+
+/** A month's limit over two regions on real Redis and NATS (B023, B116; PROTOCOL I7). */
+describe('two regions with the stock of a month', () => {
+  let plane: TestPlane
+
+  beforeAll(async () => {
+    plane = await startPlane(
+      aPolicy({ algorithm: 'fixed_window', capacity: CAPACITY, windowMs: MONTH_MS }),
+    )
+    await untilLeading(plane.us.start(), plane.eu.start())
+  })
+  afterAll(() => plane?.stop())
+
+  const together = (): number => plane.us.enforcer.admitted + plane.eu.enforcer.admitted
+
+  /** Asks one region until `tokens` more were admitted there. */
+  async function spend(region: TestPlane['us'], tokens: number, tenant: string): Promise<void> {
+    const target = region.enforcer.admitted + tokens
+    await vi.waitFor(
+      async () => {
+        while (await region.enforcer.check(tenant)) {
+          if (region.enforcer.admitted >= target) return
+        }
+        throw new Error(`${target - region.enforcer.admitted} tokens are still to be admitted`)
+      },
+      { timeout: 20_000, interval: 50 },
+    )
+  }
+
+  /** Asks until neither region has been given anything for a while. */
+  async function exhaust(tenant: string): Promise<void> {
+    let last = -1
+    let quiet = 0
+    await vi.waitFor(
+      async () => {
+        await plane.us.enforcer.check(tenant)
+        await plane.eu.enforcer.check(tenant)
+        quiet = together() === last ? quiet + 1 : 0
+        last = together()
+        expect(quiet).toBeGreaterThan(20)
+      },
+      { timeout: 20_000, interval: 50 },
+    )
+  }
+
+  it('spend what one of them asks for far beyond its base, and all of it together (INV-10)', async () => {
+    const before = together()
+    await spend(plane.us, 300, 'acme')
+    await spend(plane.eu, 30, 'acme')
+    await exhaust('acme')
+    expect(together() - before).toBeLessThanOrEqual(CAPACITY)
+    expect(together() - before).toBeGreaterThan(CAPACITY * 0.97)
+  })
+
+  it('never pass the limit though one loses its Redis, which wastes one allotment at most', async () => {
+    const before = together()
+    await spend(plane.us, 100, 'globex')
+    await spend(plane.eu, 20, 'globex')
+    await plane.us.redis.restart()
+    await spend(plane.us, 50, 'globex')
+    await exhaust('globex')
+    expect(together() - before).toBeLessThanOrEqual(CAPACITY)
+    expect(together() - before).toBeGreaterThan(CAPACITY * 0.8)
+  })
+
+  it('go on with what they hold while Postgres is away, and ask again when it is back', async () => {
+    await spend(plane.us, 20, 'initech')
+    plane.admin.plane.isStockAway = true
+    const before = together()
+    await exhaust('initech')
+    expect(together() - before).toBeLessThan(CAPACITY / 2)
+    plane.admin.plane.isStockAway = false
+    await spend(plane.eu, 50, 'initech')
+  })
+
+  it('lose nothing when another daemon takes over', async () => {
+    const before = together()
+    await spend(plane.us, 60, 'umbrella')
+    await plane.us.daemon().stop()
+    await untilLeading(plane.us.start())
+    await spend(plane.us, 60, 'umbrella')
+    await exhaust('umbrella')
+    expect(together() - before).toBeLessThanOrEqual(CAPACITY)
+    expect(together() - before).toBeGreaterThan(CAPACITY * 0.97)
+  })
+})

@@ -1,0 +1,244 @@
+import { splitBase } from '../../../shared/core/base-split.ts'
+import { lowMark } from '../../../shared/core/stock/asking.ts'
+import {
+  addAllotment,
+  isLow,
+  type OpenedWindow,
+  type StockState,
+  settleStock,
+  storeStock,
+  takeStock,
+} from '../../../shared/core/stock/counter.ts'
+import { allot, floorsOf, type Tokens } from '../../../shared/core/stock/pool.ts'
+import { randomOf } from '../../support/random.ts'
+
+/** A rule left out: each lets a window be overspent. */
+export type Mutant =
+  /** Admin believes the region's own memory of what it was allotted. */
+  | 'own-memory'
+  /** A region spends what it asked for before Postgres has it. */
+  | 'before-durable'
+  /** Floors follow the split of the day. */
+  | 'floors-not-pinned'
+  /** Floors are not set aside in the pool. */
+  | 'floors-free'
+  /** A Redis that restarted believes what it finds. */
+  | 'counts-survive-boot'
+  /** An absent counter has spent nothing, also in a window that is older than the boot. */
+  | 'blind-as-fresh'
+  /** The first answer after a boot does not count what went before it as spent. */
+  | 'unknown-as-zero'
+  /** An answer is used in another session than the one that asked, or under an old fence. */
+  | 'answer-across-sessions'
+
+interface Answer {
+  readonly region: number
+  readonly fence: number
+  readonly startUs: number
+  readonly from: number
+  readonly to: number
+}
+
+type Ask = Omit<Answer, 'from' | 'to'> & { readonly want: number; readonly have: number }
+
+interface Region {
+  readonly name: string
+  /** How far its clock is off. */
+  readonly skewUs: number
+  /** What Redis holds; `saved` is what a restart goes back to. */
+  redis: {
+    boot: number
+    startUs: number
+    fence: number
+    serving: boolean
+    state: StockState | null
+  }
+  saved: StockState | null
+  /** The daemon's session, and the one of a daemon that it replaced and that may still be alive. */
+  fence: number
+  readonly opened: Map<number, OpenedWindow>
+}
+
+const WINDOW_US = 1_000_000
+const SKEW_US = 2_000
+
+/** One counter of one limit over a few regions under random faults; throws when a window was overspent. */
+export function runStock(
+  seed: number,
+  steps: number,
+  mutant: Mutant | null,
+): { readonly spent: number } {
+  const random = randomOf(seed)
+  const chance = (percent: number): boolean => random.below(100) < percent
+  const names = ['a', 'b', 'c', 'd'].slice(0, 2 + random.below(3))
+  const capacity = 3 + random.below(40)
+  const floorPercent = random.pick([0, 2, 10, 50, 100])
+  const newSplit = () =>
+    splitBase(Object.fromEntries(names.map((name) => [name, 1 + random.below(5)])), capacity)
+  let split = newSplit()
+  let nowUs = 10 * WINDOW_US
+  let fences = 0
+  let isPostgresUp = true
+  const pinned = new Map<number, Tokens>()
+  const rows = new Map<number, Record<string, number>>()
+  const spentIn = new Map<number, number>()
+  let asks: Ask[] = []
+  let answers: Answer[] = []
+  const floors = (): Tokens => floorsOf({ capacity, floorPercent, base: split })
+
+  const regions: Region[] = names.map((name) => {
+    fences += 1
+    return {
+      name,
+      skewUs: random.below(2 * SKEW_US) - SKEW_US,
+      redis: { boot: 0, startUs: 0, fence: fences, serving: true, state: null },
+      saved: null,
+      fence: fences,
+      opened: new Map(),
+    }
+  })
+
+  const timeOf = (region: Region): number => nowUs + region.skewUs
+  const settle = (region: Region) => {
+    const windows = [...region.opened.values()].map((window) =>
+      mutant === 'floors-not-pinned' ? { ...window, floor: floors()[region.name] ?? 0 } : window,
+    )
+    const { state, boot, startUs } = region.redis
+    const isFresh = mutant === 'blind-as-fresh' && state === null
+    const believed = mutant === 'counts-survive-boot' && state !== null ? state.boot : boot
+    return settleStock(state, {
+      windows,
+      boot: { number: believed, startUs: isFresh ? 0 : startUs, recovering: false },
+      nowUs: timeOf(region),
+    })
+  }
+
+  const open = (region: Region): void => {
+    if (!isPostgresUp) return
+    const startUs = Math.floor(timeOf(region) / WINDOW_US) * WINDOW_US
+    const pin = pinned.get(startUs) ?? floors()
+    pinned.set(startUs, pin)
+    region.opened.clear()
+    region.opened.set(startUs, {
+      startUs,
+      endUs: startUs + WINDOW_US,
+      floor: pin[region.name] ?? 0,
+    })
+  }
+
+  const spend = (region: Region): void => {
+    const settled = settle(region)
+    const cost = 1 + random.below(2)
+    if (!region.redis.serving || settled.window === null || cost > settled.remaining) return
+    region.redis.state = { ...storeStock(takeStock(settled, cost)), boot: region.redis.boot }
+    const { startUs } = settled.window
+    const spent = (spentIn.get(startUs) ?? 0) + cost
+    spentIn.set(startUs, spent)
+    if (spent > capacity) throw new Error(`seed ${seed}: ${spent} of ${capacity} were spent`)
+  }
+
+  const add = (region: Region, answer: Answer, low: number | null): void => {
+    const from = mutant === 'unknown-as-zero' ? 0 : answer.from
+    const after = addAllotment(settle(region), { ...answer, from, low })
+    if (after === null || !region.redis.serving) return
+    region.redis.state = { ...storeStock(after), boot: region.redis.boot }
+  }
+
+  const ask = (region: Region): void => {
+    const settled = settle(region)
+    if (settled.window === null || !(isLow(settled) || chance(10))) return
+    const { startUs } = settled.window
+    const have = settled.allotted ?? 0
+    const want = 1 + random.below(4)
+    asks.push({ region: regions.indexOf(region), fence: region.fence, startUs, want, have })
+    if (mutant !== 'before-durable') return
+    add(region, { region: 0, fence: 0, startUs, from: have, to: have + want }, 0)
+  }
+
+  const answerOne = (): void => {
+    const asked = asks[random.below(asks.length)]
+    if (asked === undefined || !isPostgresUp) return
+    if (!chance(20)) asks = asks.filter((other) => other !== asked)
+    answer(asked)
+  }
+
+  /** The admin's transaction. */
+  const answer = (asked: Ask): void => {
+    const name = names[asked.region] ?? ''
+    const row = rows.get(asked.startUs) ?? {}
+    const known = mutant === 'own-memory' ? { ...row, [name]: asked.have } : row
+    const pin = mutant === 'floors-not-pinned' ? floors() : (pinned.get(asked.startUs) ?? {})
+    const pool = { capacity, floors: mutant === 'floors-free' ? {} : pin, allotted: known }
+    const given = allot(pool, { region: name, want: asked.want })
+    rows.set(asked.startUs, { ...known, [name]: given.to })
+    answers.push({ ...asked, ...given })
+  }
+
+  const receiveOne = (): void => {
+    const answer = answers[random.below(answers.length)]
+    const region = answer === undefined ? undefined : regions[answer.region]
+    if (answer === undefined || region === undefined) return
+    if (!chance(60)) answers = answers.filter((other) => other !== answer)
+    // A daemon drops what an earlier session asked for; the store refuses a daemon with an earlier fence.
+    if (mutant !== 'answer-across-sessions' && answer.fence !== region.redis.fence) return
+    add(region, answer, lowMark(answer))
+  }
+
+  /** A daemon opens the store: after a loss it begins a new boot, and only then are checks served. */
+  const openStore = (region: Region, isLost: boolean): void => {
+    fences += 1
+    region.fence = fences
+    region.redis.fence = fences
+    if (isLost) region.redis = { ...region.redis, boot: fences, startUs: timeOf(region) + 1 }
+    region.redis.serving = true
+  }
+
+  const fault = (region: Region): void => {
+    switch (random.below(5)) {
+      case 0:
+        region.redis = { ...region.redis, state: null, serving: false }
+        region.saved = null
+        break
+      case 1:
+        region.redis = { ...region.redis, state: region.saved, serving: false }
+        break
+      case 2:
+        if (region.redis.serving) openStore(region, false)
+        break
+      case 3:
+        isPostgresUp = !isPostgresUp
+        break
+      default:
+        region.saved = region.redis.state
+    }
+  }
+
+  const actions = [
+    () => spend(random.pick(regions)),
+    () => spend(random.pick(regions)),
+    () => spend(random.pick(regions)),
+    () => ask(random.pick(regions)),
+    () => answerOne(),
+    () => receiveOne(),
+    () => open(random.pick(regions)),
+    () => {
+      asks = asks.filter(() => !chance(20))
+      answers = answers.filter(() => !chance(10))
+    },
+    () => {
+      if (chance(20)) split = newSplit()
+    },
+    () => {
+      if (chance(40)) fault(random.pick(regions))
+    },
+    () => {
+      for (const region of regions) if (!region.redis.serving && chance(50)) openStore(region, true)
+    },
+    () => {
+      if (chance(30)) isPostgresUp = true
+      nowUs += random.below(WINDOW_US / 40)
+    },
+  ]
+  for (let step = 0; step < steps; step++) random.pick(actions)()
+  return { spent: [...spentIn.values()].reduce((all, one) => all + one, 0) }
+}
