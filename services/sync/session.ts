@@ -9,11 +9,7 @@
  * to the bus. So a record never tells of anything that is not durable.
  */
 import { unreachable } from '../../shared/core/assert.ts'
-import {
-  CLOCK_SKEW_MAX_MS,
-  TICK_MS,
-  URGENT_SPACING_MS,
-} from '../../shared/core/ledger/constants.ts'
+import { CLOCK_SKEW_MAX_MS, TICK_MS } from '../../shared/core/ledger/constants.ts'
 import { buildRecord } from '../../shared/core/ledger/record.ts'
 import { step } from '../../shared/core/ledger/step.ts'
 import type { LedgerEffect, LedgerEvent, RegionRecord } from '../../shared/core/ledger/types.ts'
@@ -27,7 +23,7 @@ import { type Leadership, RENEW_INTERVAL_MS } from './leadership.ts'
 import type { SyncMetrics } from './metrics.ts'
 import { countMoves, showLedger } from './observe.ts'
 import { ledgerLimits, type Plane } from './plane.ts'
-import { measureIntervalMs, type RegionMemory } from './region-memory.ts'
+import { measureDueMs, type RegionMemory, urgentSpacingMs } from './region-memory.ts'
 import { regionPolicies } from './region-policies.ts'
 import type { StockAnswer } from './stock-book.ts'
 
@@ -78,7 +74,7 @@ export class Session {
     if (nowMs >= this.#renewDueMs) await this.#renew()
     else if (nowMs >= this.#tickDueMs) await this.#tick()
     else if (nowMs >= this.#measureDueMs) await this.#measure()
-    else if (this.#isUrgent && nowMs >= this.#sentMs + URGENT_SPACING_MS) await this.send()
+    else if (this.#isUrgent && nowMs >= this.#urgentDueMs()) await this.send()
     else if (!this.#deps.inbox.isEmpty) await this.#takeArrival()
     else return this.#nextDueMs() - nowMs
     return 0
@@ -165,11 +161,11 @@ export class Session {
     this.#dateMeasure()
   }
 
-  /** The next reading is due sooner once a peer was heard to be hungry. */
+  /** What a record says may bring the next reading forward, or put it off a little. */
   #dateMeasure(): void {
     const { memory, clock } = this.#deps
-    const intervalMs = measureIntervalMs(memory.ledger, clock.monotonicMs())
-    this.#measureDueMs = this.#measuredMs + intervalMs
+    const at = { measuredMs: this.#measuredMs, nowMs: clock.monotonicMs() }
+    this.#measureDueMs = measureDueMs(memory.ledger, at)
   }
 
   async #takeArrival(): Promise<void> {
@@ -272,8 +268,12 @@ export class Session {
     }
   }
 
+  #urgentDueMs(): number {
+    return this.#sentMs + urgentSpacingMs(this.#deps.memory.ledger)
+  }
+
   #nextDueMs(): number {
-    const urgentMs = this.#isUrgent ? this.#sentMs + URGENT_SPACING_MS : Number.POSITIVE_INFINITY
+    const urgentMs = this.#isUrgent ? this.#urgentDueMs() : Number.POSITIVE_INFINITY
     return Math.min(this.#renewDueMs, this.#tickDueMs, this.#measureDueMs, urgentMs)
   }
 }

@@ -9,11 +9,11 @@
 /** Least time between two measurements of a key; shorter ones are mostly noise. */
 export const MEASURE_MIN_MS = 250
 
-/**
- * The same while some region denies, and for the first measurement: then speed is worth more than smoothness.
- * A step of load is followed within two of these and two ways between regions, once a share has run out.
- */
+/** The same while some region denies: then speed is worth more than smoothness. */
 export const MEASURE_HUNGRY_MIN_MS = 100
+
+/** The same for the first look at a key: some figure is worth more than a good one, and the next ones mend it. */
+export const MEASURE_FIRST_MS = 50
 
 /** A timer that fires this much early still counts as on time. */
 const EARLY_MS = 10
@@ -101,8 +101,8 @@ export function measureDemand(
   const denied = increase(reading.denied, estimate.denied)
   const attempted = increase(reading.admitted, estimate.admitted) + denied
   const hungry = denied >= hungryFrom(attempted, setting.tokensAtOnce)
-  const isUrgent = hungry || estimate.hungry || setting.isOtherHungry || estimate.perSecond === null
-  if (elapsedMs + EARLY_MS < (isUrgent ? MEASURE_HUNGRY_MIN_MS : MEASURE_MIN_MS)) return estimate
+  const isUrgent = hungry || estimate.hungry || setting.isOtherHungry
+  if (elapsedMs + EARLY_MS < leastMs(estimate, isUrgent)) return estimate
   return {
     atMs: reading.atMs,
     admitted: reading.admitted,
@@ -112,6 +112,11 @@ export function measureDemand(
   }
 }
 
+function leastMs({ perSecond }: DemandEstimate, isUrgent: boolean): number {
+  if (perSecond === null) return MEASURE_FIRST_MS
+  return isUrgent ? MEASURE_HUNGRY_MIN_MS : MEASURE_MIN_MS
+}
+
 function follow(
   { atMs, perSecond: known, sinceMs, run }: DemandEstimate,
   interval: Interval & { readonly hungry: boolean },
@@ -119,12 +124,12 @@ function follow(
 ): Pick<DemandEstimate, 'perSecond' | 'sinceMs' | 'run'> {
   const { attempted, elapsedMs, hungry } = interval
   const offered = rateOf(interval)
-  const deviation = (Math.sqrt(attempted) / elapsedMs) * 1_000
-  // Who denies nothing will be asked to lend at once, and one short interval says little: rather keep too much.
-  if (known === null) return { perSecond: offered + (hungry ? 0 : deviation), sinceMs, run: [] }
-  // One deviation below what was seen: a jump up must not land above the truth half of the time.
-  const surely = offered - deviation
-  if (hungry && surely > known) return { perSecond: surely, sinceMs, run: [] }
+  if (known === null) return { perSecond: offered, sinceMs, run: [] }
+  // One deviation below what was seen: a jump up must not land above the truth half of the time. Denials alone are no
+  // reason to jump: a bucket runs empty when more arrives than usual by chance, so these intervals read too high.
+  const surely = offered - (Math.sqrt(attempted) / elapsedMs) * 1_000
+  const isJump = hungry && surely > known && isBelieved(known, interval, setting)
+  if (isJump) return { perSecond: surely, sinceMs, run: [] }
   const slowMs = paceMs(setting.tokensPerSecond, SMOOTHING_MS)
   const recent = [{ attempted, elapsedMs }, ...run]
   const believed = sumsOf(recent).find((seen) => isBelieved(known, seen, setting))

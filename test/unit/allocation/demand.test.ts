@@ -34,16 +34,16 @@ function offer(
 const START = beginDemand({ atMs: 0, admitted: 0, denied: 0 })
 
 describe('demand', () => {
-  it('is unknown until one interval has been seen, then what was attempted in it and a deviation', () => {
+  it('is unknown until one interval has been seen, then what was attempted in it', () => {
     expect(START.perSecond).toBeNull()
-    expect(offer(START, { rate: 400, forMs: 250 }).perSecond).toBe(440)
+    expect(offer(START, { rate: 400, forMs: 250 }).perSecond).toBe(400)
   })
 
   it('is the average of all that was seen until there is enough of it', () => {
-    const first = offer(START, { rate: 400, forMs: 250 })
+    const first = offer(START, { rate: 440, forMs: 250 })
     const second = offer(first, { rate: 400, forMs: 250 })
     const fourth = offer(second, { rate: 400, forMs: 500 })
-    // What the first look added for safety is gone after a second, not after several smoothing times.
+    // What the first look had too much is gone after a second, not after several smoothing times.
     expect(second.perSecond).toBeLessThan(420)
     expect(fourth.perSecond).toBeLessThan(407)
   })
@@ -65,6 +65,13 @@ describe('demand', () => {
     const estimate = offer(START, { rate: 900, share: 100, forMs: 2_000 })
     expect(estimate.perSecond).toBeCloseTo(900, -1)
     expect(estimate.hungry).toBe(true)
+  })
+
+  it('does not jump for denials that chance explains: a bucket runs empty in intervals that read high', () => {
+    const steady = offer(START, { rate: 150, forMs: 4_000 })
+    const estimate = offer(steady, { rate: 210, share: 160, forMs: 100, everyMs: 100 })
+    expect(estimate.hungry).toBe(true)
+    expect(estimate.perSecond).toBeLessThan(157)
   })
 
   it('jumps up within one interval when the region denies', () => {

@@ -39,7 +39,7 @@ describe('units', () => {
       aClaim('a', { demand: 480, share }),
       aClaim('b', { demand: 530, share: 1_000_000 - share, hungry }),
     ]
-    expect(planOf(claims(492_000, true)).transfers).toEqual([])
+    expect(planOf(claims(489_000, true)).transfers).toEqual([])
     expect(planOf(claims(510_000, true)).transfers).toHaveLength(1)
     expect(planOf(claims(510_000, false)).transfers).toEqual([])
     expect(planOf(claims(540_000, false)).transfers).toHaveLength(1)

@@ -3,11 +3,11 @@
  * the next begins, the first failed write ends it.
  */
 import { RENEW_INTERVAL_MS } from '../../../../services/sync/leadership.ts'
-import { measureIntervalMs } from '../../../../services/sync/region-memory.ts'
+import { measureDueMs, urgentSpacingMs } from '../../../../services/sync/region-memory.ts'
 import { SEQ_RESERVE } from '../../../../services/sync/session.ts'
 import { unreachable } from '../../../../shared/core/assert.ts'
 import type { CounterId } from '../../../../shared/core/descriptor.ts'
-import { TICK_MS, URGENT_SPACING_MS } from '../../../../shared/core/ledger/constants.ts'
+import { TICK_MS } from '../../../../shared/core/ledger/constants.ts'
 import { buildRecord } from '../../../../shared/core/ledger/record.ts'
 import { step } from '../../../../shared/core/ledger/step.ts'
 import type {
@@ -113,7 +113,7 @@ export class Session {
     if (nowMs >= this.#renewDueMs) yield* this.#renew()
     else if (nowMs >= this.#tickDueMs) yield* this.#tick()
     else if (nowMs >= this.#measureDueMs) yield* this.#measure()
-    else if (this.#isUrgent && nowMs >= this.#sentMs + URGENT_SPACING_MS) yield* this.#send()
+    else if (this.#isUrgent && nowMs >= this.#urgentDueMs()) yield* this.#send()
     else if (!(yield* this.#takeArrival())) {
       yield* this.#deps.connection.sleepFor(this.#nextDueMs() - nowMs)
     }
@@ -143,8 +143,8 @@ export class Session {
   }
 
   #dateMeasure(): void {
-    const intervalMs = measureIntervalMs(this.#deps.memory.ledger, this.#nowMs())
-    this.#measureDueMs = this.#measuredMs + intervalMs
+    const at = { measuredMs: this.#measuredMs, nowMs: this.#nowMs() }
+    this.#measureDueMs = measureDueMs(this.#deps.memory.ledger, at)
   }
 
   /** False when nothing has arrived. */
@@ -223,8 +223,12 @@ export class Session {
     return this.#deps.connection.process.nowMs()
   }
 
+  #urgentDueMs(): number {
+    return this.#sentMs + urgentSpacingMs(this.#deps.memory.ledger)
+  }
+
   #nextDueMs(): number {
-    const urgentMs = this.#isUrgent ? this.#sentMs + URGENT_SPACING_MS : Number.POSITIVE_INFINITY
+    const urgentMs = this.#isUrgent ? this.#urgentDueMs() : Number.POSITIVE_INFINITY
     return Math.min(this.#renewDueMs, this.#tickDueMs, this.#measureDueMs, urgentMs)
   }
 }
