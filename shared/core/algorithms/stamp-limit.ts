@@ -18,10 +18,11 @@ export interface LimitChange {
  * algorithm or usage epoch has fresh counters and therefore no past.
  */
 export function stampLimit(
-  before: RegionLimit | undefined,
+  known: RegionLimit | undefined,
   wanted: RegionLimitSpec,
   change: LimitChange,
 ): RegionLimit {
+  const before = known === undefined ? undefined : sinceBoot(known, change.boot)
   const home = change.boot.recovering ? 0 : wanted.home
   const spec = { ...wanted, home }
   if (before === undefined || !continues(before, spec)) return fresh(spec, change.version)
@@ -45,8 +46,19 @@ export function stampLimit(
  * full buckets would admit twice.
  */
 function fresh(spec: RegionLimitSpec, version: number): RegionLimit {
-  const idle = { tokens: shareBurst(spec.burst, spec.home), atUs: 0 }
-  return { ...spec, version, previous: null, changedAtUs: 0, idle }
+  return { ...spec, version, previous: null, changedAtUs: 0, idle: idleForever(spec) }
+}
+
+/**
+ * A boot since the last change ends what that change allowed to unstored buckets: they may have been used, and lost.
+ * As of a limit that was always so, they begin empty at the boot.
+ */
+function sinceBoot(limit: RegionLimit, boot: Boot): RegionLimit {
+  return boot.startUs >= limit.changedAtUs ? { ...limit, idle: idleForever(limit) } : limit
+}
+
+function idleForever(spec: RegionLimitSpec): RegionLimit['idle'] {
+  return { tokens: shareBurst(spec.burst, spec.home), atUs: 0 }
 }
 
 /**
