@@ -8,16 +8,20 @@ once), astray (in the future), dirty; low, where it has a mark of its own for ru
 belong to its algorithm.
 
 An algorithm is one file that returns a table of functions; `meta` is the slot group's, `now` the instant in us:
-  settle(C, meta, now, version, a, b, c)  brings the stored state a, b, c (where C.stored) to `now`: left, most, astray
+  settle(C, meta, now, version, a, b, c, body)  brings the stored state (where C.stored) to `now`: left, most, astray
   admit_usual(L, meta, now, cost, expiry_set, a, b, c)  for an untracked counter of the present version: tokens left,
-      most, ms to the reset and the new state, or nil for everything that is not the usual case
-  take(C, cost), give_back(C, meta, now, cost, at_us)  the latter says whether anything may be credited
+      most, ms to the reset and the new state, or nil for everything that is not the usual case; may be absent
+  take(C, cost, now, holder), give_back(C, meta, now, cost, at_us, holder)  the latter says whether it credited anything
   resize(C, meta, now, shrinks)  settles on a share that was just put into C; false when that is too small
   heal(C, meta, now)  moves a counter that lies in the future to the present
-  reset_ms(C, now), wait_ms(C, now, cost)  the latter nil when never
-  state(C)  a, b, c
+  reset_ms(C, now, meta), wait_ms(C, now, cost, meta)  the latter nil when never
+  state(C)  a, b, c and, of algorithms whose state varies in length, the body
   keep_ms(C, now)  until it is as if it had never been used
   must_renew(C, now)  whether its expiry is to be set again
+  holds(C, holder), release(C, holder)  of algorithms that count holders; `holder` is its id in 16 bytes
+
+A value: COUNTER_FORMAT, of a tracked counter with TRACKED_MARK added to its code and TAIL_FORMAT after it; then the
+body.
 ]]
 
 -- A tracked counter stays this much longer, so that it outlives the pause in which its daemon restarts.
@@ -44,28 +48,36 @@ end
 local function load_counter(text, L, meta, now)
   -- All fields at once: a table that grows by assignment is allocated several times over.
   local C = {
-    limit = L, rules = rules_of(L.algorithm), stored = false, tracked = false, in_place = false, dirty = false,
-    astray = false, left = 0, most = 0, fraction = 0, last_us = 0, terms = nil, expiry_set = 0, held = 0,
-    passes = false,
+    limit = L, meta = meta, now = now, rules = rules_of(L.algorithm), stored = false, tracked = false,
+    in_place = false, dirty = false, astray = false, left = 0, most = 0, fraction = 0, last_us = 0, terms = nil,
+    expiry_set = 0, held = 0, passes = false, body = nil,
   }
   local version, a, b, c
-  local size = text and #text or 0
-  if size == COUNTER_SIZE or size == TRACKED_SIZE then
-    local algorithm
-    algorithm, version, a, b, c, C.expiry_set = unpack_from(COUNTER_FORMAT, text)
+  local size, body = text and #text or 0, ''
+  if size >= COUNTER_SIZE then
+    local code
+    code, version, a, b, c, C.expiry_set = unpack_from(COUNTER_FORMAT, text)
+    local has_tail = code >= TRACKED_MARK
+    if has_tail then code = code - TRACKED_MARK end
     -- A limit that changed its algorithm begins afresh.
-    C.stored = algorithm == L.algorithm
+    C.stored = code == L.algorithm
     if C.stored and version > L.version then return nil end
-    if size == TRACKED_SIZE then read_tail(C, text, meta) end
+    local head_size = COUNTER_SIZE
+    if has_tail then
+      read_tail(C, text, meta)
+      head_size = TRACKED_SIZE
+    end
+    if size > head_size then body = string.sub(text, head_size + 1) end
     -- Where the shape stays, it can be written over in place.
-    C.in_place = C.stored and version == L.version and (size == TRACKED_SIZE) == C.tracked
+    C.in_place = C.stored and version == L.version and has_tail == C.tracked
   end
-  C.rules.settle(C, meta, now, version, a, b, c)
+  C.body = body
+  C.rules.settle(C, meta, now, version, a, b, c, body)
   return C
 end
 
-local function take(C, cost)
-  C.rules.take(C, cost)
+local function take(C, cost, now, holder)
+  C.rules.take(C, cost, now, holder)
   C.dirty = true
 end
 
@@ -82,12 +94,14 @@ end
 -- Stores a counter whole, with a new expiry.
 local function write_counter(key, C, meta, now)
   local L = C.limit
-  local a, b, c = C.rules.state(C)
-  local text = pack(COUNTER_FORMAT, L.algorithm, L.version, a, b, c, floor(now / 1000000))
+  local a, b, c, body = C.rules.state(C)
+  local code = C.tracked and L.algorithm + TRACKED_MARK or L.algorithm
+  local text = pack(COUNTER_FORMAT, code, L.version, a, b, c, floor(now / 1000000))
   if C.tracked then
     text = text .. pack(TAIL_FORMAT, C.admitted, C.denied, C.returned, meta.boot, C.home, C.borrowed, C.exp_us,
       C.pinned and 1 or 0)
   end
+  if body then text = text .. body end
   if C.pinned then
     redis.call('SET', key, text)
   else
@@ -98,7 +112,8 @@ end
 -- Stores what a check changes. SETRANGE keeps the expiry and is the cheaper by far.
 local function store_counter(key, C, meta, now)
   if not C.in_place or (C.rules.must_renew(C, now) and not C.pinned) then return write_counter(key, C, meta, now) end
-  local a, b, c = C.rules.state(C)
+  local a, b, c, body = C.rules.state(C)
+  if body and body ~= C.body then return write_counter(key, C, meta, now) end
   if C.tracked then
     redis.call('SETRANGE', key, STATE_OFFSET,
       pack(TRACKED_STATE_FORMAT, a, b, c, C.expiry_set, C.admitted, C.denied, C.returned))

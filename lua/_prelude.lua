@@ -15,7 +15,7 @@ local BURST_FRACTION = 8
 local TOKENS_MAX = 9007199254740991
 
 -- Meta of a slot group. The layout number lets scripts of another version refuse to read what they do not know.
-local META_LAYOUT = 2
+local META_LAYOUT = 3
 local META_FORMAT = '<BdddddBB' -- layout, fence, boot, incarnation, startUs, policyVersion, recovering, serving
 local COUNTER_FORMAT = '<BddddI4' -- algorithm, version, a, b, c, second in which the expiry was set
 local COUNTER_SIZE = 37
@@ -25,13 +25,15 @@ local STATE_OFFSET = '9'
 local STATE_FORMAT = '<ddd'
 local TRACKED_STATE_FORMAT = '<dddI4ddd'
 local TRACKED_SIZE = 86
+local TRACKED_MARK = 128
 local LIMIT_FORMAT = '<ddddddddddddddddd'
 
 -- Redis refuses an expiry that overflows; this is beyond any window.
 local KEEP_MS_MAX = 9e15
 
 -- Codes of the algorithms: _token-bucket.lua and so on (shared/redis/scripts.ts). Those of 0 and 2 have a burst.
-local TOKEN_BUCKET, LEAKY_BUCKET = 0, 2
+local TOKEN_BUCKET, LEAKY_BUCKET, SLIDING_WINDOW, CONCURRENCY = 0, 2, 3, 6
+local HOLDER_FORMAT = '<I4I4I4I4'
 
 -- Replies in place of a result. None of them has changed anything.
 local STALE, NOT_SERVED, OTHER_SERVER, BAD_INPUT, FENCED = 1, 2, 3, 4, 5

@@ -3,7 +3,6 @@ Token bucket: shared/core/algorithms/token-bucket.ts, operation by operation. St
 that they stand for.
 ]]
 local SNAP_TOKENS_MAX = 1e-9
-local GIVE_BACK_MAX_US = 100000
 
 -- Rate, size and snap of a bucket under some numbers and units.
 local function terms_of(capacity, window_us, burst, units)
@@ -21,9 +20,7 @@ local function clamp(whole, fraction, terms)
   return whole, fraction
 end
 
-local function advance(whole, fraction, elapsed_us, terms)
-  if elapsed_us <= 0 then return whole, fraction end
-  local added = elapsed_us * terms.rate
+local function add(whole, fraction, added, terms)
   local added_whole = floor(added)
   whole = whole + added_whole
   fraction = fraction + (added - added_whole)
@@ -36,6 +33,11 @@ local function advance(whole, fraction, elapsed_us, terms)
     fraction = 0
   end
   return clamp(whole, fraction, terms)
+end
+
+local function advance(whole, fraction, elapsed_us, terms)
+  if elapsed_us <= 0 then return whole, fraction end
+  return add(whole, fraction, elapsed_us * terms.rate, terms)
 end
 
 -- Refills under one set of numbers, the borrowed part only while it may be used.
@@ -69,6 +71,7 @@ local function terms_now(C, meta, now)
 end
 
 local function full_keep_ms(L)
+  if L.capacity == 0 then return 2000 end
   if not L.keep_ms then
     L.keep_ms = min(ceil((L.burst / L.capacity) * (L.window_us / 1000) * 1.4) + 2000, KEEP_MS_MAX)
   end
@@ -117,7 +120,7 @@ function M.settle(C, meta, now, version, whole, fraction, from_us)
   C.left, C.fraction = clamp(whole, fraction, terms)
 end
 
--- `advance` is written out: a call of a Lua function costs as much as the arithmetic in it.
+-- `add` is written out: a call of a Lua function costs as much as the arithmetic in it.
 function M.admit_usual(L, meta, now, cost, expiry_set, whole, fraction, last_us)
   local age = floor(now / 1000000) - expiry_set
   if last_us > now or last_us < meta.start_us or age < 0 then return nil end
@@ -150,8 +153,12 @@ function M.take(C, cost)
 end
 
 function M.give_back(C, meta, now, cost, at_us)
-  if at_us > now or now - at_us > GIVE_BACK_MAX_US then return false end
-  C.left, C.fraction = clamp(C.left + cost, C.fraction, C.terms)
+  local L = C.limit
+  if at_us > now or at_us < L.changed_us then return false end
+  -- Not what the limit refilled meanwhile: a full bucket would not have been refilled beside those tokens.
+  local credit = cost - (L.capacity * (now - at_us)) / L.window_us
+  if credit <= 0 then return false end
+  C.left, C.fraction = add(C.left, C.fraction, credit, C.terms)
   return true
 end
 

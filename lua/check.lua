@@ -8,7 +8,7 @@ KEYS[4...] counters, each once
 ARGV[1] version of the policies that the checks were matched with
 ARGV[2] limits, packed (LIMIT_FORMAT)
 ARGV[3] checks, packed doubles: cost in tokens, number of targets, then for each target the index of its limit
-        and of its counter, from 1
+        and of its counter, from 1, and of a concurrency limit the holder's id as four unsigned 32-bit integers
 
 Reply: packed doubles: the instant of the decisions in us, then for each target: whole tokens remaining, ms to the
 reset, and ms to wait or a code (-1 allowed, -2 the cost exceeds the limit, -3 never under the present share).
@@ -48,11 +48,11 @@ local noted, noted_ids = {}, {}
 
 local function wait_ms(C, cost)
   if cost > C.most then return NEVER end
-  return C.rules.wait_ms(C, now, cost) or NEVER
+  return C.rules.wait_ms(C, now, cost, meta) or NEVER
 end
 
 local function say(C, code)
-  reply[replies + 1], reply[replies + 2], reply[replies + 3] = C.left, C.rules.reset_ms(C, now), code
+  reply[replies + 1], reply[replies + 2], reply[replies + 3] = C.left, C.rules.reset_ms(C, now, meta), code
   replies = replies + 3
 end
 
@@ -69,10 +69,10 @@ local function runs_low(C)
   return not C.tracked and C.left * LOW_OF < C.most * LOW_PARTS
 end
 
-local function admit(C, index, cost)
-  if cost == 0 then return end
+local function admit(C, index, cost, holder)
+  if cost == 0 or (holder and C.rules.holds(C, holder)) then return end
   local L = C.limit
-  take(C, cost)
+  take(C, cost, now, holder)
   L.admitted = L.admitted + cost
   if C.tracked then C.admitted = min(C.admitted + cost, TOKENS_MAX) end
   if runs_low(C) then note(index) end
@@ -91,8 +91,8 @@ local function deny(C, index, cost)
   if C.astray then heal(C, meta, now) end
 end
 
--- Targets of the check at hand: their counters, and which they are.
-local targets, indexes = {}, {}
+-- Targets of the check at hand: their counters, which they are, and the holder where one counts (else false).
+local targets, indexes, holders = {}, {}, {}
 
 local function decide(cost, count)
   local all_pass = true
@@ -103,14 +103,15 @@ local function decide(cost, count)
   end
   for target = 1, count do
     local C = targets[target]
-    C.passes = cost <= C.limit.most and max(C.held, 1) <= C.left
+    local holder = holders[target]
+    C.passes = cost <= C.limit.most and max(C.held, 1) <= C.left or holder and C.rules.holds(C, holder)
     all_pass = all_pass and C.passes
   end
   for target = 1, count do
     local C, index = targets[target], indexes[target]
     C.held = 0
     if C.passes then
-      if all_pass then admit(C, index, cost) end
+      if all_pass then admit(C, index, cost, holders[target]) end
       say(C, ALLOWED)
     elseif cost > C.limit.most then
       say(C, EXCEEDS)
@@ -131,7 +132,9 @@ local function admit_usual(L, index, cost)
   local algorithm, version, a, b, c, expiry_set = unpack_from(COUNTER_FORMAT, text)
   if algorithm ~= L.algorithm or version ~= L.version then return false end
   local left, most, reset_ms
-  left, most, reset_ms, a, b, c = rules_of(algorithm).admit_usual(L, meta, now, cost, expiry_set, a, b, c)
+  local admit_now = rules_of(algorithm).admit_usual
+  if not admit_now then return false end
+  left, most, reset_ms, a, b, c = admit_now(L, meta, now, cost, expiry_set, a, b, c)
   if not left then return false end
   values[FIRST_COUNTER + index] = pack(COUNTER_FORMAT, algorithm, version, a, b, c, expiry_set)
   in_place[index] = true
@@ -164,11 +167,16 @@ while position < size do
   position = position + 2
   if count > 1 or counters[index] or not admit_usual(L, index, cost) then
     for target = 1, count do
-      index = checks[position + 1]
-      local C = counter_at(index, limits[checks[position]])
+      L, index = limits[checks[position]], checks[position + 1]
+      local C = counter_at(index, L)
       if not C then return STALE end
-      targets[target], indexes[target] = C, index
       position = position + 2
+      local holder = false
+      if L.algorithm == CONCURRENCY then
+        holder = pack(HOLDER_FORMAT, checks[position], checks[position + 1], checks[position + 2], checks[position + 3])
+        position = position + 4
+      end
+      targets[target], indexes[target], holders[target] = C, index, holder
     end
     decide(cost, count)
   else

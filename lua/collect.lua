@@ -27,7 +27,7 @@ local figures = { now_us() }
 for slot = FIRST_COUNTER + 1, #KEYS do
   local C = { tracked = false, admitted = 0, denied = 0, returned = 0 }
   local text = values[slot]
-  if text and #text == TRACKED_SIZE then read_tail(C, text, meta) end
+  if text and #text >= TRACKED_SIZE and string.byte(text) >= TRACKED_MARK then read_tail(C, text, meta) end
   local last = #figures
   figures[last + 1], figures[last + 2] = C.tracked and 1 or 0, C.admitted
   figures[last + 3], figures[last + 4] = C.denied, C.returned

@@ -31,9 +31,9 @@ local now = now_us()
 local limits = read_limits(ARGV[2])
 local counters = {}
 
-local function give_back(C, cost, at_us)
+local function give_back(C, cost, at_us, holder)
   if not C.stored or at_us < meta.start_us then return end
-  if not C.rules.give_back(C, meta, now, cost, at_us) then return end
+  if not C.rules.give_back(C, meta, now, cost, at_us, holder) then return end
   if C.tracked then C.returned = min(C.returned + cost, TOKENS_MAX) end
   C.dirty = true
 end
@@ -52,7 +52,13 @@ while position <= size do
     local C = counters[index] or load_counter(values[FIRST_COUNTER + index], L, meta, now)
     if not C then return STALE end
     counters[index] = C
-    items[#items + 1] = { C, L, cost, at_us }
+    local holder
+    if L.algorithm == CONCURRENCY then
+      local one, two, three, four
+      one, two, three, four, position = unpack_from('<dddd', returns, position)
+      holder = pack(HOLDER_FORMAT, one, two, three, four)
+    end
+    items[#items + 1] = { C, L, cost, at_us, holder }
   end
 end
 
@@ -64,8 +70,8 @@ local function flush_totals(L)
 end
 
 for _, item in ipairs(items) do
-  local C, L, cost, at_us = unpack(item)
-  give_back(C, cost, at_us)
+  local C, L, cost, at_us, holder = unpack(item, 1, 5)
+  give_back(C, cost, at_us, holder)
   local window = floor(at_us / L.usage_window_us)
   if L.returned_window ~= window then flush_totals(L) end
   L.returned, L.returned_at_us, L.returned_window = L.returned + cost, at_us, window

@@ -2,14 +2,14 @@
 
 alter table regions drop constraint regions_state_check;
 alter table regions add constraint regions_state_check
-  check (state in ('active', 'draining', 'drained', 'removing'));
+  check (state in ('active', 'draining', 'drained', 'resuming', 'removing'));
 
 -- Certificates of operators that a region is fenced off, by which it can be removed without being heard.
 create table removals (
   region       text primary key references regions (id) on delete cascade,
   certified_by text not null check (octet_length(certified_by) between 1 and 1024),
   reason       text not null check (octet_length(reason) between 1 and 4096),
-  certified_at timestamptz not null default now()
+  certified_at timestamptz not null
 );
 
 -- Regions that were removed. No foreign key: the row outlives the region, and its return.

@@ -1,5 +1,5 @@
 /** Brings the stored limits of one policy to what its document says, within the transaction of the change. */
-import { splitBase } from '../../shared/core/base-split.ts'
+import type { Attendance } from '../../shared/core/base-leaving.ts'
 import { longestWindowMs } from '../../shared/core/calendar.ts'
 import { type Holding, holdingOf } from '../../shared/core/enforced.ts'
 import { type BaseSplit, hasBurst, type Mode } from '../../shared/core/policy.ts'
@@ -13,11 +13,8 @@ import {
   updateLimit,
 } from '../../shared/postgres/policies.ts'
 import { isSameSplit, type StoredLimit } from '../../shared/postgres/policy-rows.ts'
-import {
-  type LimitDocument,
-  type PolicyDocument,
-  weightSteps,
-} from '../../shared/protocol/policy.ts'
+import type { LimitDocument, PolicyDocument } from '../../shared/protocol/policy.ts'
+import { documentBase } from './document-base.ts'
 
 export interface LimitChanges {
   readonly policyId: number
@@ -25,7 +22,7 @@ export interface LimitChanges {
   /** Null for a policy that is created. */
   readonly modeBefore: Mode | null
   readonly document: PolicyDocument
-  readonly members: readonly string[]
+  readonly attendance: Attendance
 }
 
 /**
@@ -78,11 +75,13 @@ interface LimitWrite {
 /** Gives the limit's id. */
 async function writeLimit(trx: Trx, changes: LimitChanges, write: LimitWrite): Promise<number> {
   const { before, values, index } = write
-  const base = splitBase(weightSteps(values.split), values.capacity)
+  const base = documentBase(values, before, changes.attendance)
   if (before === undefined) return await insertLimit(trx, values, base)
   await updateLimit(trx, before.id, values)
+  const { present, away } = changes.attendance
+  const members = [...present, ...away].sort()
   const holding = holdingOf(changes.document, values)
-  await moveBase(trx, { before, base, index, members: changes.members, holding })
+  await moveBase(trx, { before, base, index, members, holding })
   return before.id
 }
 

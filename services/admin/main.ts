@@ -54,6 +54,7 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
   const tokens = new TokenBook(db, wallMs)
   const cache = new PlaneCache()
   const live = new LiveView()
+  const parts = { db, cache, live, log, wallMs, monotonicMs }
   const publisher = new PolicyPublisher({
     link,
     log,
@@ -62,7 +63,7 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
   })
   const announce = (revision: number): void => publisher.announce(revision)
   const migrations = join(PACKAGE_ROOT, 'migrations')
-  const follower = new PlaneFollower({ db, cache, live, log, wallMs, migrations, announce })
+  const follower = new PlaneFollower({ ...parts, migrations, announce })
   const repeat = (name: string, intervalMs: number, step: () => Promise<void>) =>
     life.acquire(
       name,
@@ -121,6 +122,10 @@ function verifierOf(config: AdminConfig): AccessOptions['verifyJwt'] {
 
 function wallMs(): number {
   return systemClock.wallMs()
+}
+
+function monotonicMs(): number {
+  return systemClock.monotonicMs()
 }
 
 function logIdleError(err: Error): void {

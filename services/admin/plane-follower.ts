@@ -8,6 +8,7 @@ import { type Adoption, recordAdoptions } from './adoptions.ts'
 import { settleHeardDepartures } from './departures.ts'
 import type { LiveView } from './live-view.ts'
 import type { PlaneCache } from './plane-cache.ts'
+import { RegionMoves } from './region-moves.ts'
 
 /** How long a long window is kept after its end. */
 const WINDOW_KEEP_MS = 86_400_000
@@ -23,6 +24,7 @@ export interface PlaneFollowerOptions {
   readonly migrations: string
   readonly log: Logger
   readonly wallMs: () => number
+  readonly monotonicMs: () => number
   /** Tells the regions of the newest revision. */
   readonly announce: (revision: number) => void
 }
@@ -38,10 +40,12 @@ export class PlaneFollower {
   /** Null before the first attempt, whose failure is worth a line too. */
   #isDatabaseUp: boolean | null = null
   readonly #recorded = new Set<string>()
+  readonly #moves: RegionMoves
   #forgotAtMs = Number.NEGATIVE_INFINITY
 
   constructor(options: PlaneFollowerOptions) {
     this.#options = options
+    this.#moves = new RegionMoves(options)
   }
 
   /** The schema is as this version needs it, so requests may touch the store. */
@@ -84,6 +88,7 @@ export class PlaneFollower {
       this.#options.log.info({ adoptions }, 'epochs adopted')
       await this.#refresh()
     }
+    if (await this.#moves.stepOnce()) await this.#refresh()
     await settleHeardDepartures({ db, live, members: cache.members })
     live.prune(wallMs())
     await this.#forgetStock(wallMs())

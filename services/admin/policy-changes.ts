@@ -17,6 +17,7 @@ import type { PolicyDocument } from '../../shared/protocol/policy.ts'
 import { invalidInput } from '../../shared/protocol/zod-problems.ts'
 import { writeLimits } from './limit-changes.ts'
 import { checkPrecondition, type Precondition } from './preconditions.ts'
+import { attendanceOf } from './region-moves.ts'
 import { documentOf } from './views/policy.ts'
 
 export interface PolicyChange {
@@ -55,13 +56,13 @@ export async function putPolicy(
     const values = { ...document, relaxedPercent, revision }
     const id = before?.id ?? (await insertPolicy(trx, values))
     if (before !== null) await updatePolicy(trx, id, values)
-    const members = (await listRegions(trx)).map((region) => region.id)
+    const attendance = attendanceOf(await listRegions(trx))
     await writeLimits(trx, {
       policyId: id,
       before: before?.limits ?? [],
       modeBefore: before?.mode ?? null,
       document,
-      members,
+      attendance,
     })
     const policy = await auditedPolicy(trx, change, before)
     return { policy, outcome: before === null ? 'created' : 'updated' }

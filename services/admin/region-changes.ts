@@ -1,18 +1,18 @@
 import { REGIONS_MAX } from '../../shared/core/units.ts'
 import { QuotaError } from '../../shared/errors.ts'
 import { type ChangeContext, recordAudit } from '../../shared/postgres/audit.ts'
-import { recordDeparture } from '../../shared/postgres/departures.ts'
 import { type Db, lockPlane, type Trx, takeRevision } from '../../shared/postgres/plane.ts'
+import type { StoredPolicy } from '../../shared/postgres/policy-rows.ts'
+import { listPoliciesOf } from '../../shared/postgres/region-life.ts'
 import {
-  deleteRegion as deleteStoredRegion,
   findRegion,
   listRegions,
-  policiesUsingRegion,
   type StoredRegion,
   writeRegion,
 } from '../../shared/postgres/regions.ts'
 import { closeAdoptedEpochs } from './adoptions.ts'
 import { checkPrecondition, type Precondition, preconditionRequired } from './preconditions.ts'
+import { takeOut } from './region-moves.ts'
 
 /** Policies that a refusal names; the first few show what is in the way. */
 const USERS_NAMED_MAX = 5
@@ -73,7 +73,10 @@ function checkPut(
   }
 }
 
-/** Removes a region that has no part of any limit. Its incarnation counter stays, should it return. */
+/**
+ * Removes a region that has no part of any limit: one that was drained, or never had one. The splits that name it go
+ * on without it. Its incarnation counter stays, should it return.
+ */
 export async function deleteRegion(db: Db, change: RegionChange): Promise<void> {
   await db.transaction().execute(async (trx) => {
     await lockPlane(trx)
@@ -84,10 +87,9 @@ export async function deleteRegion(db: Db, change: RegionChange): Promise<void> 
       )
     }
     checkPrecondition(change.precondition, `region ${change.id}`, before)
-    await refuseInUse(trx, change.id)
-    await deleteStoredRegion(trx, change.id)
-    const revision = await takeRevision(trx)
-    await recordDeparture(trx, { region: change.id, revision, leastIncarnation: null })
+    const policies = await listPoliciesOf(trx, [change.id])
+    refuseInUse(before, policies)
+    await takeOut(trx, before, policies)
     await recordAudit(trx, change.context, {
       action: 'region.delete',
       objectKind: 'region',
@@ -112,11 +114,18 @@ async function refuseTooMany(trx: Trx): Promise<void> {
   throw new QuotaError('QUOTA_IN_USE', `a plane has at most ${REGIONS_MAX} regions`)
 }
 
-async function refuseInUse(trx: Trx, id: string): Promise<void> {
-  const users = await policiesUsingRegion(trx, id, USERS_NAMED_MAX)
-  if (users.length === 0) return
+function refuseInUse({ id, state }: StoredRegion, policies: readonly StoredPolicy[]): void {
+  const using = policies.filter(({ limits }) =>
+    limits.some(({ base, previousBase }) => id in base || id in (previousBase ?? {})),
+  )
+  if (using.length === 0) return
+  const names = using.slice(0, USERS_NAMED_MAX).map(({ domain, name }) => `${domain}/${name}`)
+  const fix =
+    state === 'draining'
+      ? `it is being drained: wait until GET /v1/regions/${id} says that it is drained`
+      : `drain it first (POST /v1/regions/${id}/drain); if it is lost, stop what is left of it and certify that (POST /v1/regions/${id}/remove)`
   throw new QuotaError(
     'QUOTA_IN_USE',
-    `region ${id} has a part of limits of ${users.join(', ')}: take it out of their splits, and wait until all regions have adopted that`,
+    `region ${id} has a part of limits of ${names.join(', ')}: ${fix}`,
   )
 }

@@ -1,7 +1,7 @@
 /** Turns a verdict into an HTTP answer: its JSON, the rate limit header fields, and what a denial becomes. */
 import type { FastifyReply } from 'fastify'
 import { bindingOf, waitSeconds } from '../../shared/core/binding.ts'
-import { encodeAnswer, encodeDecision } from '../../shared/protocol/check-answer.ts'
+import { encodeAnswer, encodeDecision, encodeWatched } from '../../shared/protocol/check-answer.ts'
 import { encodeDenial } from '../../shared/protocol/denial.ts'
 import {
   type HeaderChoice,
@@ -60,8 +60,12 @@ export function encodeVerdict(verdict: Verdict, regionJson: string): string {
     if (decisions !== '') decisions += ','
     decisions += encodeDecision(limit.template, decision, position)
   }
-  const { allowed, revision, degraded, unmatched } = verdict
-  return encodeAnswer({ allowed, regionJson, revision, degraded, decisions, unmatched })
+  const watched = verdict.watched
+    .map(({ kind, limit, decision, position }) =>
+      encodeWatched(kind, encodeDecision(limit.template, decision, position)),
+    )
+    .join(',')
+  return encodeAnswer({ ...verdict, regionJson, decisions, watched })
 }
 
 function setRateLimitHeaders(

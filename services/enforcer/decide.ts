@@ -5,18 +5,21 @@
  * when one denies, the tokens that earlier parts admitted are given back and later parts are only read, so a denial
  * by one limit leaves the others as they were.
  */
+import type { PolicyIndex } from '../../shared/core/policy-index.ts'
 import { QuotaError } from '../../shared/errors.ts'
 import { countDecision } from './metrics.ts'
-import { type Ask, splitAsk } from './parts.ts'
+import { type AsideDescriptor, type Ask, type SplitAsk, splitAsk } from './parts.ts'
 import {
   type DecideContext,
   type Decided,
   decideGroup,
+  denialsOf,
   type GroupPart,
   type GroupResult,
   giveBackGroup,
   readGroup,
 } from './slot-group.ts'
+import { evaluateWatches, type Watched } from './watch.ts'
 
 /** The outcome of a check, its decisions in the order of the request. */
 export interface Verdict {
@@ -25,6 +28,10 @@ export interface Verdict {
   readonly revision: number
   readonly degraded: boolean
   readonly decided: readonly Decided[]
+  /** What is watched beside the check and does not change its answer. */
+  readonly watched: readonly Watched[]
+  /** Positions of the descriptors that are unlimited. */
+  readonly unlimited: readonly number[]
   /** True when no policy governs any descriptor. */
   readonly unmatched: boolean
 }
@@ -32,8 +39,8 @@ export interface Verdict {
 /**
  * The verdict on `ask`.
  *
- * What no policy governs asks no store, so it alone is decided by the policies last polled: a policy that is the
- * first for a descriptor takes effect with the next poll, while any other change does with the next check.
+ * What no policy governs, what is unlimited and what denies all asks no store, so it alone is decided by the policies
+ * last polled: a change of that takes effect with the next poll, while any other does with the next check.
  *
  * Throws QUOTA_STORE_UNAVAILABLE while no policies are known: without them nothing says which limits there are
  * or what an operator wants in an outage, so any answer would be made up. Once they are known an outage never
@@ -44,13 +51,36 @@ export async function decide(context: DecideContext, ask: Ask): Promise<Verdict>
   if (index === null) {
     throw new QuotaError('QUOTA_STORE_UNAVAILABLE', 'no policies have been read from Redis yet')
   }
-  const parts = splitAsk(context, index, ask)
+  const { parts, aside } = splitAsk(context, index, ask)
   const [only] = parts
+  if (aside.length > 0) return await decideBesides(context, { ask, index, parts, aside })
   const results =
     only !== undefined && parts.length === 1
       ? [await decideGroup(context, only, only.cost)]
       : await decideGroups(context, parts)
   return conclude(context, results)
+}
+
+interface SplitCheck extends SplitAsk {
+  readonly ask: Ask
+  readonly index: PolicyIndex
+}
+
+/** A check that not only the store decides: something denies all, is unlimited, or is watched beside it. */
+async function decideBesides(context: DecideContext, check: SplitCheck): Promise<Verdict> {
+  const { ask, index, parts, aside } = check
+  const denied = denialsOf(aside)
+  const results =
+    denied.length === 0
+      ? await decideGroups(context, parts)
+      : [
+          { allowed: false, decided: denied, answered: null },
+          ...(await Promise.all(parts.map((part) => readGroup(context, part, part.cost)))),
+        ]
+  const verdict = conclude(context, results, aside)
+  const { decided } = verdict
+  const watched = await evaluateWatches(context, { domain: ask.domain, index, aside, decided })
+  return { ...verdict, watched }
 }
 
 async function decideGroups(
@@ -78,7 +108,11 @@ async function decideGroups(
   return admitted.map(({ result }) => result)
 }
 
-function conclude(context: DecideContext, results: readonly GroupResult[]): Verdict {
+function conclude(
+  context: DecideContext,
+  results: readonly GroupResult[],
+  aside: readonly AsideDescriptor[] = [],
+): Verdict {
   const [only] = results
   const decided =
     only !== undefined && results.length === 1
@@ -90,9 +124,10 @@ function conclude(context: DecideContext, results: readonly GroupResult[]): Verd
     degraded ||= reason !== null
   }
   const allowed = results.every((result) => result.allowed)
-  const unmatched = decided.length === 0
+  const unlimited = aside.filter(({ route }) => route.unlimited).map(({ position }) => position)
+  const unmatched = decided.length === 0 && aside.length === 0
   if (unmatched) context.metrics.unmatchedChecks.count++
   context.metrics.checks[allowed ? 'allowed' : 'denied'].count++
   const revision = context.policies.current()?.revision ?? 0
-  return { allowed, revision, degraded, decided, unmatched }
+  return { allowed, revision, degraded, decided, watched: [], unlimited, unmatched }
 }

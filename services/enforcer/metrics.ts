@@ -12,6 +12,13 @@ import { type Cell, Tally } from './tally.ts'
 /** Why a decision was made without the store. */
 export type DegradedReason = 'store_unavailable' | 'store_skipped' | 'policy_stale'
 
+/** What is counted of watched limits of one policy. `unknown`: the store was not asked or did not answer. */
+export interface WatchCells {
+  readonly allowed: Cell
+  readonly denied: Cell
+  readonly unknown: Cell
+}
+
 /** What is counted of one policy. */
 export interface PolicyCells {
   readonly allowed: Cell
@@ -19,6 +26,8 @@ export interface PolicyCells {
   readonly allowedWithoutStore: Cell
   readonly deniedWithoutStore: Cell
   readonly degraded: Readonly<Record<DegradedReason, Cell>>
+  /** Made on first use, since few policies are watched. */
+  readonly watched: (kind: 'shadow' | 'candidate') => WatchCells
 }
 
 export type StoreErrorCode = 'QUOTA_STORE_UNAVAILABLE' | 'QUOTA_POLICY_STALE'
@@ -168,6 +177,23 @@ function policyCells(registry: Registry): (policy: string) => PolicyCells {
     help: 'Decisions made without the store, by why it did not decide.',
     labels: ['policy', 'reason'],
   })
+  const watched = tally(registry, 'quotaplane_watched_decisions_total', {
+    help: 'What limits that are watched and not enforced would have decided, by policy.',
+    labels: ['policy', 'kind', 'outcome'],
+  })
+  const watchedCells = (policy: string) => {
+    const byKind = new Map<string, WatchCells>()
+    return (kind: 'shadow' | 'candidate'): WatchCells => {
+      const cell = (outcome: string): Cell => watched.cell({ policy, kind, outcome })
+      const cells = byKind.get(kind) ?? {
+        allowed: cell('allowed'),
+        denied: cell('denied'),
+        unknown: cell('unknown'),
+      }
+      byKind.set(kind, cells)
+      return cells
+    }
+  }
   const known = new Map<string, PolicyCells>()
   const create = (policy: string): PolicyCells => ({
     allowed: decisions.cell({ policy, outcome: 'allowed', reason: 'none' }),
@@ -178,6 +204,7 @@ function policyCells(registry: Registry): (policy: string) => PolicyCells {
         outcome: 'denied',
         reason: 'cost_exceeds_capacity',
       }),
+      deny_all: decisions.cell({ policy, outcome: 'denied', reason: 'deny_all' }),
     },
     allowedWithoutStore: decisions.cell({
       policy,
@@ -190,6 +217,7 @@ function policyCells(registry: Registry): (policy: string) => PolicyCells {
       store_skipped: degraded.cell({ policy, reason: 'store_skipped' }),
       policy_stale: degraded.cell({ policy, reason: 'policy_stale' }),
     },
+    watched: watchedCells(policy),
   })
   return (policy) => {
     const label = known.has(policy) || known.size < POLICY_LABELS_MAX ? policy : 'other'

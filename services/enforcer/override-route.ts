@@ -70,7 +70,8 @@ export function routeOf(
     onStoreFailure: policy.onStoreFailure,
     cells: context.metrics.cellsOf(`${domain}/${policy.name}`),
   }
-  return { group, limits: [enforced], targets: [{ limit, counter }] }
+  const set = { limits: [enforced], targets: [{ limit, counter }], denying: [] }
+  return { ...set, group, matched: true, unlimited: false, watches: [] }
 }
 
 interface RegionPart {

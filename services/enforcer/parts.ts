@@ -3,6 +3,7 @@ import type { PolicyIndex } from '../../shared/core/policy-index.ts'
 import type { QuotaError } from '../../shared/errors.ts'
 import { type CheckRequest, invalidCheck } from '../../shared/protocol/check-request.ts'
 import { type RouteOverride, routeOf } from './override-route.ts'
+import { isPlain } from './route.ts'
 import type { DecideContext, GroupPart, RoutedDescriptor } from './slot-group.ts'
 
 /** What one descriptor asks for where the descriptors of a request differ. */
@@ -20,32 +21,51 @@ export interface Ask extends CheckRequest {
   readonly terms?: readonly DescriptorTerms[]
 }
 
-/** The parts of `ask` in the order of its descriptors; empty when no policy governs any. */
-export function splitAsk(
-  context: DecideContext,
-  index: PolicyIndex,
-  ask: Ask,
-): readonly GroupPart[] {
+/** A descriptor whose policy does more than let the store decide. */
+export interface AsideDescriptor extends RoutedDescriptor {
+  readonly cost: number
+}
+
+export interface SplitAsk {
+  /** In the order of the descriptors; empty when the store has nothing to decide. */
+  readonly parts: readonly GroupPart[]
+  readonly aside: readonly AsideDescriptor[]
+}
+
+/** The parts of `ask`, and what of it goes another way than to the store. */
+export function splitAsk(context: DecideContext, index: PolicyIndex, ask: Ask): SplitAsk {
   const { domain } = ask
   const parts: Part[] = []
+  let aside = NOTHING_ASIDE
   for (const [position, descriptor] of ask.descriptors.entries()) {
     const terms = ask.terms?.[position] ?? { cost: ask.cost, override: null }
     const asked = { descriptor, override: terms.override }
     const route = routeOf(context, index, domain, asked)
-    if (route.targets.length === 0) {
-      context.metrics.unmatchedDescriptors.count++
-      continue
-    }
     const routed: RoutedDescriptor = { position, ...asked, route }
+    if (!route.matched) context.metrics.unmatchedDescriptors.count++
+    if (!isPlain(route)) aside = [...aside, { ...routed, cost: terms.cost }]
+    if (route.targets.length === 0) continue
     if (ask.terms === undefined) refuseTwin(parts, routed)
-    const part = parts.find(
-      (one) => one.group === route.group && one.cost === terms.cost && twinIn(one, routed) === null,
-    )
-    if (part !== undefined) part.routed.push(routed)
-    else parts.push({ domain, index, group: route.group, cost: terms.cost, routed: [routed] })
+    addRouted(parts, routed, { domain, index, cost: terms.cost })
   }
-  return parts
+  return { parts, aside }
 }
+
+function addRouted(
+  parts: Part[],
+  routed: RoutedDescriptor,
+  common: Pick<Part, 'domain' | 'index' | 'cost'>,
+): void {
+  const { group } = routed.route
+  const part = parts.find(
+    (one) => one.group === group && one.cost === common.cost && twinIn(one, routed) === null,
+  )
+  if (part !== undefined) part.routed.push(routed)
+  else parts.push({ ...common, group, routed: [routed] })
+}
+
+/** Most requests have nothing aside, and share this. */
+const NOTHING_ASIDE: readonly AsideDescriptor[] = []
 
 interface Part extends GroupPart {
   readonly routed: RoutedDescriptor[]

@@ -2,7 +2,7 @@
  * Answers Envoy's rate limit service out of the same decisions as `POST /v1/check`, over gRPC and as JSON.
  *
  * As the reference server does: one status for each descriptor in order, over the limit as a whole when any is; what
- * no policy governs is OK without a limit. Other than there a denial by one descriptor spends nothing of the others.
+ * no policy governs is OK without a limit, and what a shadow would deny is OK with its limit. Other than there a denial by one descriptor spends nothing of the others.
  */
 import { bindingOf, resetSeconds, waitSeconds } from '../../shared/core/binding.ts'
 import {
@@ -53,14 +53,24 @@ const UNMATCHED: RlsStatus = {
   duration_until_reset: null,
 }
 
-function statusOf({ decided }: Verdict, position: number): RlsStatus {
+/** As the reference server says it. */
+const UNLIMITED: RlsStatus = { ...UNMATCHED, limit_remaining: UINT32_MAX }
+
+function statusOf(verdict: Verdict, position: number): RlsStatus {
+  const { decided, watched, unlimited } = verdict
+  if (unlimited.includes(position)) return UNLIMITED
   const [only] = decided
   const binding =
     decided.length === 1 && only?.position === position
       ? only
       : bindingOf(decided.filter((one) => one.position === position))
-  if (binding === null) return UNMATCHED
-  const { decision, limit } = binding
+  if (binding !== null) return shownStatus(binding)
+  const shadows = watched.filter((one) => one.kind === 'shadow' && one.position === position)
+  const shadow = bindingOf(shadows)
+  return shadow === null ? UNMATCHED : { ...shownStatus(shadow), code: 'OK' }
+}
+
+function shownStatus({ decision, limit }: Decided): RlsStatus {
   const seconds = resetSeconds(decision)
   return {
     code: decision.allowed ? 'OK' : 'OVER_LIMIT',

@@ -1,31 +1,14 @@
 import { createHash } from 'node:crypto'
 import { counterId, counterName, slotGroup } from '../../shared/core/counter-id.ts'
 import type { Descriptor } from '../../shared/core/descriptor.ts'
-import type { RegionLimit, RegionPolicy, StoreFailureBehaviour } from '../../shared/core/policy.ts'
+import type { RegionPolicy } from '../../shared/core/policy.ts'
 import { matchPolicy, type PolicyIndex } from '../../shared/core/policy-index.ts'
-import type { CheckTarget } from '../../shared/core/ports.ts'
-import { type DecisionTemplate, decisionTemplate } from '../../shared/protocol/check-answer.ts'
-import { type LimitWords, limitWords } from '../../shared/protocol/limit-words.ts'
+import { decisionTemplate } from '../../shared/protocol/check-answer.ts'
+import { limitWords } from '../../shared/protocol/limit-words.ts'
 import type { PolicyCells } from './metrics.ts'
+import { type EnforcedLimit, type LimitSet, type Route, UNMATCHED, type Watch } from './route.ts'
 
-/** A limit with what answering for it takes, worked out once per change of its policy. */
-export interface EnforcedLimit {
-  readonly limit: RegionLimit
-  readonly template: DecisionTemplate
-  readonly words: LimitWords
-  readonly onStoreFailure: StoreFailureBehaviour
-  readonly cells: PolicyCells
-}
-
-/** Where a descriptor leads: the limits that govern it and their counters. */
-export interface Route {
-  readonly group: number
-  /** Empty when no policy matches; as long as `targets` and in their order. */
-  readonly limits: readonly EnforcedLimit[]
-  readonly targets: readonly CheckTarget[]
-}
-
-const UNMATCHED: Route = { group: 0, limits: [], targets: [] }
+export type { EnforcedLimit, Route } from './route.ts'
 
 /**
  * Routes kept in each of the two generations, and characters of their keys. Holding too few costs time and never a
@@ -95,11 +78,12 @@ export class RouteTable {
     if (policy === null) return UNMATCHED
     const group = slotGroup({ domain, entries: descriptor.entries })
     const name = counterName(descriptor.entries, sha256)
-    const targets = policy.limits.map((limit) => ({
-      limit,
-      counter: counterId({ group, limitId: limit.id, usageEpoch: limit.usageEpoch, name }),
-    }))
-    return { group, limits: this.#enforce(policy), targets }
+    const setOf = (limits: readonly EnforcedLimit[]): LimitSet => limitSet(limits, { group, name })
+    const all = this.#enforce(policy)
+    const live = all.filter(({ limit }) => limit.candidateOf === null)
+    const watches = watchesOf(policy, all, setOf)
+    const { unlimited } = policy
+    return { ...setOf(policy.shadow ? [] : live), group, matched: true, unlimited, watches }
   }
 
   #enforce(policy: RegionPolicy): readonly EnforcedLimit[] {
@@ -116,6 +100,41 @@ export class RouteTable {
     this.#enforced.set(policy, limits)
     return limits
   }
+}
+
+/** Limits of capacity 0 apart from those that the store decides. */
+function limitSet(
+  limits: readonly EnforcedLimit[],
+  { group, name }: { readonly group: number; readonly name: string },
+): LimitSet {
+  const asked = limits.filter(({ limit }) => limit.capacity > 0)
+  const targets = asked.map(({ limit }) => ({
+    limit,
+    counter: counterId({ group, limitId: limit.id, usageEpoch: limit.usageEpoch, name }),
+  }))
+  return { limits: asked, targets, denying: limits.filter(({ limit }) => limit.capacity === 0) }
+}
+
+/** The limits of a policy in shadow together, as they would decide; each candidate on its own. */
+function watchesOf(
+  policy: RegionPolicy,
+  all: readonly EnforcedLimit[],
+  setOf: (limits: readonly EnforcedLimit[]) => LimitSet,
+): readonly Watch[] {
+  const watches: Watch[] = []
+  const live = all.filter(({ limit }) => limit.candidateOf === null)
+  const [first] = live
+  if (policy.shadow && first !== undefined) {
+    const cells = first.cells.watched('shadow')
+    watches.push({ ...setOf(live), kind: 'shadow', inPlaceOf: null, cells })
+  }
+  for (const one of all) {
+    const inPlaceOf = one.limit.candidateOf
+    if (inPlaceOf === null) continue
+    const cells = one.cells.watched('candidate')
+    watches.push({ ...setOf([one]), kind: 'candidate', inPlaceOf, cells })
+  }
+  return watches
 }
 
 /** Injective by lengths, which is cheaper than the escapes of a counter's name. */

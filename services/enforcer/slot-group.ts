@@ -17,7 +17,8 @@ import { isQuotaError } from '../../shared/errors.ts'
 import type { DegradedReason, EnforcerMetrics } from './metrics.ts'
 import { type RouteOverride, routeOf } from './override-route.ts'
 import type { PolicyCache } from './policy-cache.ts'
-import type { EnforcedLimit, Route, RouteTable } from './routes.ts'
+import { DENY_ALL, type EnforcedLimit, type Route } from './route.ts'
+import type { RouteTable } from './routes.ts'
 import type { StoreGuard } from './store-guard.ts'
 
 export interface DecideContext {
@@ -97,12 +98,21 @@ async function decideOtherwise(
     }
     const rerouted = await reroute(context, current)
     if (rerouted === null) return decidedWithoutStore(current, 'store_unavailable')
+    const denied = denialsOf(rerouted.routed)
+    if (denied.length > 0) return { allowed: false, decided: denied, answered: null }
     if (rerouted.routed.every(({ route }) => route.targets.length === 0)) {
       return { allowed: true, decided: [], answered: null }
     }
     current = rerouted
     answer = await askStore(context, current, asked.cost)
   }
+}
+
+/** What limits of capacity 0 say; none of them needs the store. */
+export function denialsOf(routed: readonly RoutedDescriptor[]): readonly Decided[] {
+  return routed.flatMap(({ position, route }) =>
+    route.denying.map((limit) => ({ limit, position, decision: DENY_ALL, degraded: null })),
+  )
 }
 
 /** Reads a group that another group's denial has spared, and says what it would have answered to `cost`. */
@@ -165,7 +175,7 @@ async function giveBack(
 }
 
 /** The store's answer, or why there is none. Rejects with what is no outage of the store. */
-function askStore(
+export function askStore(
   context: DecideContext,
   part: GroupPart,
   cost: number,

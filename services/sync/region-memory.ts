@@ -50,6 +50,13 @@ export class RegionMemory {
     return plane.askedAtMs >= this.freshSinceMs
   }
 
+  /** True when the plane has given this region's part to others since: whatever it knows must not be used. */
+  isVoidUnder(plane: Plane): boolean {
+    const least = plane.leastIncarnations[this.region] ?? 0
+    this.incarnationHeard = Math.max(this.incarnationHeard, least)
+    return this.ledger.incarnation > 0 && least > this.ledger.incarnation
+  }
+
   /** Notes what a peer says of this region; true when it knows a later incarnation than the present one. */
   isOutranked(record: RegionRecord): boolean {
     const heard = Math.max(

@@ -177,6 +177,10 @@ export class Session {
         await this.#takeRecord(arrival.record)
         break
       case 'plane':
+        if (memory.isVoidUnder(arrival.plane)) {
+          memory.forgetLedger()
+          throw new QuotaError('QUOTA_FENCED', 'this region was removed on an operator’s word')
+        }
         if (memory.accepts(arrival.plane)) await this.usePlane(arrival.plane)
         break
       case 'question':

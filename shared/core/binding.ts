@@ -1,5 +1,5 @@
 /** Which of several decisions a caller has to heed, and for how long. Headers, bodies and gRPC all ask here. */
-import type { Decision } from './decision.ts'
+import { type Decision, isLasting } from './decision.ts'
 
 /**
  * The decision to show for a whole check, or null without any; the first of equals.
@@ -27,7 +27,7 @@ export function bindingOf<T extends { readonly decision: Decision }>(
  * is about to borrow for it.
  */
 export function waitSeconds(decision: Decision): number | null {
-  if (decision.allowed || decision.reason === 'cost_exceeds_capacity') return null
+  if (decision.allowed || isLasting(decision.reason)) return null
   return Math.max(1, Math.ceil((decision.retryAfterMs ?? 0) / 1_000))
 }
 
@@ -44,6 +44,6 @@ export function resetSeconds(decision: Decision): number | null {
 /** Lower binds more: denials below zero by their wait, admissions by what they leave. */
 function rankOf(decision: Decision): number {
   if (decision.allowed) return decision.remaining ?? Number.MAX_VALUE
-  if (decision.reason === 'cost_exceeds_capacity') return Number.NEGATIVE_INFINITY
+  if (isLasting(decision.reason)) return Number.NEGATIVE_INFINITY
   return -1 - (decision.retryAfterMs ?? 0)
 }

@@ -2,8 +2,11 @@
 import { hasBurst, type RegionLimit, type StoreFailureBehaviour } from './policy.ts'
 import type { DenialReason } from './ports.ts'
 
-/** `store_unavailable`: the store did not decide, and the policy's `onStoreFailure` did. */
-export type DecisionReason = DenialReason | 'store_unavailable'
+/**
+ * `store_unavailable`: the store did not decide, and the policy's `onStoreFailure` did. `deny_all`: the capacity is
+ * 0, so there was nothing to decide.
+ */
+export type DecisionReason = DenialReason | 'store_unavailable' | 'deny_all'
 
 /** Like `LimitDecision`; a figure that nobody knows is null. */
 export interface Decision {
@@ -36,6 +39,11 @@ const WITHOUT_STORE: Readonly<Record<StoreFailureBehaviour, Decision>> = {
   deny: DENIED_WITHOUT_STORE,
   // Where nothing local can decide, the limit must hold.
   local: DENIED_WITHOUT_STORE,
+}
+
+/** Whether no wait can make a denial for this reason an admission; only another cost or another policy can. */
+export function isLasting(reason: DecisionReason | null): boolean {
+  return reason === 'cost_exceeds_capacity' || reason === 'deny_all'
 }
 
 /** The decision that an operator chose for the time when the store cannot decide. */

@@ -33,6 +33,8 @@ export interface GroupCheck {
   readonly group: number
   readonly targets: readonly CheckTarget[]
   readonly cost: number
+  /** Who asks; a concurrency limit needs it, because tokens are held by it. One that holds already passes again. */
+  readonly requestId?: string
 }
 
 export type DenialReason = 'limit' | 'cost_exceeds_capacity'

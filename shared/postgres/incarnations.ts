@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { RegionId } from '../core/policy.ts'
-import type { Db } from './plane.ts'
+import type { Db, Trx } from './plane.ts'
 
 export interface IncarnationQuestion {
   readonly region: RegionId
@@ -43,4 +43,36 @@ export async function takeIncarnation(
     .returning(['incarnation', 'is_first'])
     .executeTakeFirstOrThrow()
   return { incarnation: row.incarnation, first: row.is_first }
+}
+
+/**
+ * A region without admin takes an incarnation by its own wall clock. One that never told of it may have been ahead
+ * of this clock by so much: more than clocks that are kept in step ever are.
+ */
+const CLOCK_MARGIN_MS = 60_000
+
+/**
+ * Makes every incarnation void that a region had, or may have taken by itself until now; gives the least number
+ * that is above them. The next one that it is given is higher.
+ */
+export async function voidIncarnations(
+  trx: Trx,
+  region: RegionId,
+  known: { readonly heard: number; readonly nowMs: number },
+): Promise<number> {
+  const least = Math.max(known.heard + 1, Math.floor(known.nowMs) + CLOCK_MARGIN_MS)
+  const { incarnation } = await trx
+    .insertInto('incarnations')
+    .values({ region, incarnation: least, is_first: false, request_id: 'void' })
+    .onConflict((conflict) =>
+      conflict.column('region').doUpdateSet({
+        incarnation: sql`greatest(incarnations.incarnation + 1, excluded.incarnation)`,
+        is_first: false,
+        request_id: 'void',
+        taken_at: sql`now()`,
+      }),
+    )
+    .returning('incarnation')
+    .executeTakeFirstOrThrow()
+  return incarnation
 }

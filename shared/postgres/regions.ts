@@ -1,4 +1,3 @@
-import { sql } from 'kysely'
 import type { RegionId } from '../core/policy.ts'
 import type { Db, Trx } from './plane.ts'
 import type { RegionState } from './tables.ts'
@@ -42,40 +41,4 @@ export async function writeRegion(
 
 export async function deleteRegion(trx: Trx, id: RegionId): Promise<void> {
   await trx.deleteFrom('regions').where('id', '=', id).execute()
-}
-
-/** Policies, as `domain/name`, with a split that names the region or is still being moved away from it. */
-export async function policiesUsingRegion(
-  db: Db,
-  id: RegionId,
-  limit: number,
-): Promise<readonly string[]> {
-  const rows = await db
-    .selectFrom('policies')
-    .innerJoin('limits', 'limits.policy_id', 'policies.id')
-    .where((eb) =>
-      eb.or([
-        eb(sql`limits.split -> ${id}::text`, 'is not', null),
-        eb.exists(
-          eb
-            .selectFrom('base_epochs as open')
-            .innerJoin('base_epochs as before', (join) =>
-              join
-                .onRef('before.limit_id', '=', 'open.limit_id')
-                .on(sql<boolean>`before.epoch = open.epoch - 1`),
-            )
-            .whereRef('open.limit_id', '=', 'limits.id')
-            .where('open.closed_at', 'is', null)
-            .where(sql<boolean>`before.base -> ${id}::text is not null`)
-            .select('open.limit_id'),
-        ),
-      ]),
-    )
-    .select(['policies.domain', 'policies.name'])
-    .distinct()
-    .orderBy('policies.domain')
-    .orderBy('policies.name')
-    .limit(limit)
-    .execute()
-  return rows.map((row) => `${row.domain}/${row.name}`)
 }

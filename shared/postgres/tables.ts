@@ -8,8 +8,11 @@ import type {
   StoreFailureBehaviour,
 } from '../core/policy.ts'
 
-/** `draining`: its base is on its way to the others. `removing`: certified as fenced off, on its way out. */
-export type RegionState = 'active' | 'draining' | 'drained' | 'removing'
+/**
+ * `draining`: its base is on its way to the others; `resuming`: on its way back. `removing`: an operator certified
+ * that it is fenced off, so it leaves unheard.
+ */
+export type RegionState = 'active' | 'draining' | 'drained' | 'resuming' | 'removing'
 
 /** Rows as they are stored; they do not leave shared/postgres. `int8` columns arrive as safe integers. */
 export interface Tables {
@@ -50,7 +53,7 @@ interface RemovalsTable {
   readonly region: string
   readonly certified_by: string
   readonly reason: string
-  readonly certified_at: GeneratedAlways<Date>
+  readonly certified_at: Date
 }
 
 interface DeparturesTable {

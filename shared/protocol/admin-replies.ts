@@ -98,9 +98,18 @@ export const regionReplySchema = z
   .object({
     id: z.string(),
     description: z.string(),
-    state: z.enum(['active', 'draining', 'drained', 'removing']),
+    state: z.enum(['active', 'draining', 'drained', 'resuming', 'removing']),
     revision: whole,
     registeredAt: time,
+    move: z
+      .object({
+        limitsLeft: whole.describe('limits of which the part is still to be moved'),
+        awaited: z
+          .array(z.string())
+          .describe('regions that have not yet said that they work with the new parts'),
+      })
+      .nullable()
+      .describe('how far draining, resuming or removing is; null: nothing moves'),
     health: z.object({
       isReporting: z.boolean().describe('a record came within the last few seconds'),
       ageMs,

@@ -24,9 +24,17 @@ export interface CheckDecision {
 }
 
 /**
+ * What a limit that is watched and not enforced would have decided; with `allowed` false it would have denied. A
+ * `candidate` carries the name of the limit that it stands beside, and its own numbers.
+ */
+export interface WatchedDecision extends CheckDecision {
+  readonly kind: 'shadow' | 'candidate'
+}
+
+/**
  * The answer of `POST /v1/check`. Allowed when every limit allows; otherwise nothing was spent.
  *
- * `revision` is the highest policy revision that this enforcer applies. `degraded`: at least one decision was
+ * `watched` and `unlimited` (positions of descriptors) are there when they are not empty. `revision` is the highest policy revision that this enforcer applies. `degraded`: at least one decision was
  * made without the store. `unmatched` is there, and true, when no policy governs any descriptor.
  */
 export interface CheckAnswer {
@@ -35,6 +43,8 @@ export interface CheckAnswer {
   readonly revision: number
   readonly degraded: boolean
   readonly decisions: readonly CheckDecision[]
+  readonly watched?: readonly WatchedDecision[]
+  readonly unlimited?: readonly number[]
   readonly unmatched?: true
 }
 
@@ -64,6 +74,11 @@ export function encodeDecision(
   return `${template.head}${allowed}${template.numbers}${remaining},"resetMs":${resetMs},"retryAfterMs":${retryAfterMs}${said}${template.tail}${descriptor}}`
 }
 
+/** The JSON of one `WatchedDecision`. */
+export function encodeWatched(kind: 'shadow' | 'candidate', decision: string): string {
+  return `{"kind":"${kind}",${decision.slice(1)}`
+}
+
 /** The JSON of a `CheckAnswer`, its decisions already encoded and joined by commas. */
 export function encodeAnswer(answer: {
   readonly allowed: boolean
@@ -72,11 +87,17 @@ export function encodeAnswer(answer: {
   readonly revision: number
   readonly degraded: boolean
   readonly decisions: string
+  readonly watched?: string
+  readonly unlimited?: readonly number[]
   readonly unmatched: boolean
 }): string {
   const { allowed, regionJson, revision, degraded, decisions } = answer
+  const { watched = '', unlimited = [] } = answer
+  const besides = `${watched === '' ? '' : `,"watched":[${watched}]`}${
+    unlimited.length === 0 ? '' : `,"unlimited":[${unlimited.join(',')}]`
+  }`
   const unmatched = answer.unmatched ? ',"unmatched":true' : ''
-  return `{"allowed":${allowed},"region":${regionJson},"revision":${revision},"degraded":${degraded},"decisions":[${decisions}]${unmatched}}`
+  return `{"allowed":${allowed},"region":${regionJson},"revision":${revision},"degraded":${degraded},"decisions":[${decisions}]${besides}${unmatched}}`
 }
 
 /** Whole seconds after which a check that met these decisions can pass; null where waiting never helps. */

@@ -42,6 +42,9 @@ export function explainDenial(decision: Decision, words: LimitWords): string {
   if (decision.reason === 'cost_exceeds_capacity') {
     return `The cost is more than the ${label} quota of ${quota} ever admits at once. Send a lower cost.`
   }
+  if (decision.reason === 'deny_all') {
+    return `The ${label} policy denies every request. Retrying does not help.`
+  }
   const retry = `Retry in ${spell(waitSeconds(decision) ?? 1)}.`
   if (decision.reason === 'store_unavailable') {
     return `The ${label} quota of ${quota} cannot be checked at present, and its policy denies meanwhile. ${retry}`

@@ -138,6 +138,18 @@ export function weightSteps(split: Readonly<Record<string, number>>): Record<str
   return Object.fromEntries(steps)
 }
 
+/** A split in per cent of which `apportion` deals out the steps. */
+export function weightsOfSteps(
+  apportion: (steps: number) => Readonly<Record<string, number>>,
+): Record<string, number> {
+  const steps = Object.entries(apportion(100 * WEIGHT_STEPS_PER_PERCENT))
+  return Object.fromEntries(
+    steps
+      .filter(([, part]) => part > 0)
+      .map(([region, part]) => [region, part / WEIGHT_STEPS_PER_PERCENT]),
+  )
+}
+
 function stepsOf(percent: number): number {
   return Math.round(percent * WEIGHT_STEPS_PER_PERCENT)
 }

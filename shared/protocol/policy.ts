@@ -21,7 +21,7 @@ import { LIMIT_FIXES, limitDocumentSchema } from './policy-limit.ts'
 import { type Fixes, fieldOf } from './zod-problems.ts'
 
 export { NAME_FIX, NAME_PATTERN, nameSchema } from './policy-fields.ts'
-export { weightSteps } from './policy-limit.ts'
+export { weightSteps, weightsOfSteps } from './policy-limit.ts'
 
 /** Longest description. It travels to every region with its policy, so it is a note and not a document. */
 export const DESCRIPTION_BYTES_MAX = 65_536
@@ -58,7 +58,6 @@ const anyOf =
   (...values: readonly unknown[]) =>
   (value: unknown): boolean =>
     values.includes(value)
-const given = (value: unknown): boolean => value !== undefined
 
 const SHORT_UNITS: readonly unknown[] = ['minute', 'hour']
 
@@ -75,22 +74,8 @@ const PENDING: readonly Pending[] = [
   { of: 'policy', field: 'mode', isPending: anyOf('eventual') },
   { of: 'policy', field: 'objective', isPending: anyOf('proportional') },
   { of: 'policy', field: 'onStoreFailure', isPending: anyOf('local') },
-  { of: 'policy', field: 'shadow', isPending: anyOf(true) },
-  { of: 'policy', field: 'unlimited', isPending: anyOf(true) },
-  {
-    of: 'limit',
-    field: 'algorithm',
-    isPending: anyOf(
-      'leaky_bucket',
-      'sliding_window',
-      'sliding_log',
-      'sliding_counter',
-      'concurrency',
-    ),
-  },
-  { of: 'limit', field: 'capacity', isPending: anyOf(0) },
+  { of: 'limit', field: 'algorithm', isPending: anyOf('concurrency') },
   { of: 'limit', field: 'calendar', isPending: isShortCalendar },
-  { of: 'limit', field: 'candidate', isPending: given },
   { of: 'limit', field: 'shards', isPending: (value) => value !== 1 },
 ]
 

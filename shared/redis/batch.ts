@@ -2,6 +2,7 @@ import { assert } from '../core/assert.ts'
 import type { RegionLimit } from '../core/policy.ts'
 import type { GroupCheck } from '../core/ports.ts'
 import type { Doubles } from './doubles.ts'
+import { holderWords } from './holder.ts'
 import { counterKey } from './keys.ts'
 import { limitDoubles } from './layout.ts'
 import { bulk, ScriptCommand } from './script-command.ts'
@@ -59,7 +60,8 @@ export class Batch<Answer> {
   }
 
   /** Adds one call, packed as the script's header describes; `atUs` null for scripts that take no instant. */
-  add({ cost, targets }: GroupCheck, atUs: number | null, waiting: Waiting<Answer>): void {
+  add(check: GroupCheck, atUs: number | null, waiting: Waiting<Answer>): void {
+    const { cost, targets } = check
     const items = this.#items
     items.push(cost)
     if (atUs !== null) items.push(atUs)
@@ -67,6 +69,7 @@ export class Batch<Answer> {
     for (const { limit, counter } of targets) {
       items.push(limit === this.#lastLimit ? this.#lastLimitIndex : this.#limitIndex(limit))
       items.push(this.#counterIndex(counter))
+      if (limit.algorithm === 'concurrency') this.#pushHolder(check.requestId)
     }
     this.targets += targets.length
     this.waiting.push(waiting)
@@ -83,6 +86,11 @@ export class Batch<Answer> {
       limits: this.#limits,
       items: this.#items,
     })
+  }
+
+  #pushHolder(requestId: string | undefined): void {
+    assert(requestId !== undefined, 'who holds tokens of a concurrency limit has an id')
+    for (const word of holderWords(requestId)) this.#items.push(word)
   }
 
   #limitIndex(limit: RegionLimit): number {

@@ -6,7 +6,7 @@ import { usageWindowMs } from '../core/usage-window.ts'
 const MICROS = 1_000
 
 /** Written in meta; scripts refuse a meta of another layout. */
-export const META_LAYOUT = 2
+export const META_LAYOUT = 3
 const META_BYTES = 43
 
 /** How limits and stored states name their algorithm. A code is never used again for another one. */

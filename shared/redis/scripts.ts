@@ -8,7 +8,6 @@ import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Redis } from 'ioredis'
-import { isHeld } from '../core/algorithms/registry.ts'
 import { AssertionError, assert } from '../core/assert.ts'
 import { ALGORITHMS } from '../core/policy.ts'
 import { ALGORITHM_CODES, STOCK_CODE } from './layout.ts'
@@ -136,14 +135,16 @@ export function readScripts(): ScriptTexts {
  * runs only the files of the algorithms that it meets, so that another algorithm costs the others nothing.
  */
 function algorithmRegistry(readFile: (name: string) => string): string {
-  const files: (readonly [code: number, name: string])[] = ALGORITHMS.filter(isHeld).map(
-    (algorithm) => [ALGORITHM_CODES[algorithm], `_${algorithm.replaceAll('_', '-')}`],
-  )
+  const files: (readonly [code: number, name: string])[] = ALGORITHMS.map((algorithm) => [
+    ALGORITHM_CODES[algorithm],
+    `_${algorithm.replaceAll('_', '-')}`,
+  ])
   files.push([STOCK_CODE, '_stock'])
   const builders = files.map(([code, name]) => `[${code}] = function()\n${readFile(name)}end,`)
-  return `local RULE_BUILDERS = {\n${builders.join('\n')}\n}
+  return `local rules_of
+local RULE_BUILDERS = {\n${builders.join('\n')}\n}
 local rules_by_code = {}
-local function rules_of(code)
+function rules_of(code)
   local rules = rules_by_code[code]
   if not rules then
     rules = RULE_BUILDERS[code]()

@@ -28,17 +28,23 @@ export class TwinRegion {
   boot: Boot = { startUs: 0, recovering: false }
   readonly counters = new Map<string, Counter>()
 
-  check({ targets, cost }: GroupCheck, nowUs: number): readonly LimitDecision[] {
+  check(check: GroupCheck, nowUs: number): readonly LimitDecision[] {
+    const { targets, cost, requestId: holder = '' } = check
     const settled = targets.map(({ limit, counter }) => this.#settle(counter, limit, nowUs))
-    const passes = targets.map(({ limit }, index) => allows(at(settled, index), limit, cost))
+    const holds = targets.map(
+      ({ limit }, index) => algorithmOf(limit).holds?.(at(settled, index), holder) === true,
+    )
+    const passes = targets.map(
+      ({ limit }, index) => allows(at(settled, index), limit, cost) || at(holds, index),
+    )
     const isAdmitted = passes.every((pass) => pass)
     return targets.map(({ limit, counter }, index) => {
       const algorithm = algorithmOf(limit)
       const before = at(settled, index)
       const isPassing = at(passes, index)
       let after = before
-      if (isAdmitted && cost > 0) {
-        after = algorithm.take(before, cost)
+      if (isAdmitted && cost > 0 && !holds[index]) {
+        after = algorithm.take(before, cost, holder)
         this.#put(counter, algorithm.store(after), { admitted: cost })
       }
       if (!isPassing && cost > 0 && cost <= mostAtOnce(limit))
@@ -47,10 +53,11 @@ export class TwinRegion {
     })
   }
 
-  giveBack({ targets, cost }: GroupCheck, atUs: number, nowUs: number): void {
+  giveBack(check: GroupCheck, atUs: number, nowUs: number): void {
+    const { targets, cost, requestId: holder = '' } = check
     for (const { limit, counter } of targets) {
       const algorithm = algorithmOf(limit)
-      const after = algorithm.giveBack(this.#settle(counter, limit, nowUs), cost, atUs)
+      const after = algorithm.giveBack(this.#settle(counter, limit, nowUs), { cost, atUs, holder })
       if (after !== null) this.#put(counter, algorithm.store(after), { returned: cost })
     }
   }

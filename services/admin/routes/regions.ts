@@ -1,4 +1,4 @@
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { listRegions, type StoredRegion } from '../../../shared/postgres/regions.ts'
@@ -10,7 +10,8 @@ import {
 import { nameSchema } from '../../../shared/protocol/policy.ts'
 import { preconditionOf } from '../preconditions.ts'
 import { deleteRegion, putRegion, requireRegion } from '../region-changes.ts'
-import { regionReplyOf } from '../views/region.ts'
+import { certifyRegion, drainRegion, type LifeChange, resumeRegion } from '../region-drain.ts'
+import { moveOf, regionReplyOf } from '../views/region.ts'
 import { type AdminDeps, conditionalHeaders, contextOf, failures, tagged } from './route-support.ts'
 
 const REGION_DESCRIPTION_CHARS_MAX = 1_000
@@ -23,9 +24,28 @@ const regionPutSchema = z
   .strictObject({ description: z.string().max(REGION_DESCRIPTION_CHARS_MAX).default('') })
   .meta({ id: 'RegionPut' })
 
+const text = (what: string, max: number) =>
+  z
+    .string({ error: `is missing: say ${what}` })
+    .trim()
+    .min(1, { error: `must say ${what}` })
+    .max(max, { error: `must have at most ${max} characters` })
+
+const certificateSchema = z
+  .strictObject({
+    certifiedBy: text('who certifies it', 200),
+    reason: text('why the region is removed', 1_000),
+    nothingInUse: z.literal(true, {
+      error:
+        'must be true: certify that its traffic is off and that its sync daemons and its Redis are stopped, and stay so until its Redis is wiped',
+    }),
+  })
+  .meta({ id: 'RemovalCertificate' })
+
 export function regionRoutes(root: FastifyInstance, deps: AdminDeps): void {
   readRoutes(root, deps)
   writeRoutes(root, deps)
+  lifeRoutes(root, deps)
 }
 
 function readRoutes(root: FastifyInstance, deps: AdminDeps): void {
@@ -42,7 +62,8 @@ function readRoutes(root: FastifyInstance, deps: AdminDeps): void {
     },
     async () => {
       const regions = await listRegions(deps.db)
-      return { items: regions.map((region) => replyOf(region, deps)), next: null }
+      const items = await Promise.all(regions.map((region) => replyOf(region, deps)))
+      return { items, next: null }
     },
   )
   app.get(
@@ -58,7 +79,7 @@ function readRoutes(root: FastifyInstance, deps: AdminDeps): void {
     async (req, reply) => {
       const region = await requireRegion(deps.db, req.params.id)
       tagged(reply, region.revision)
-      return replyOf(region, deps)
+      return await replyOf(region, deps)
     },
   )
 }
@@ -87,7 +108,7 @@ function writeRoutes(root: FastifyInstance, deps: AdminDeps): void {
       if (outcome !== 'unchanged') deps.onChange()
       tagged(reply, region.revision)
       reply.code(outcome === 'created' ? 201 : 200)
-      return replyOf(region, deps)
+      return await replyOf(region, deps)
     },
   )
   app.delete(
@@ -95,7 +116,7 @@ function writeRoutes(root: FastifyInstance, deps: AdminDeps): void {
     {
       schema: {
         tags,
-        summary: 'Remove a region that no split names',
+        summary: 'Remove a region that was drained or never had a part of a limit',
         params,
         headers: conditionalHeaders,
         response: { 204: z.undefined().describe('Removed'), ...failures },
@@ -113,6 +134,86 @@ function writeRoutes(root: FastifyInstance, deps: AdminDeps): void {
   )
 }
 
-function replyOf(region: StoredRegion, deps: AdminDeps): RegionReply {
-  return regionReplyOf(region, deps.live.health(region.id, deps.wallMs()))
+function lifeRoutes(root: FastifyInstance, deps: AdminDeps): void {
+  const app = root.withTypeProvider<ZodTypeProvider>()
+  const schema = { tags, params, headers: conditionalHeaders }
+  const answers = { 200: regionReplySchema, ...failures }
+  app.post(
+    `${PATH}/drain`,
+    {
+      schema: {
+        ...schema,
+        summary:
+          'Move the part of a region in every limit to the others; its callers go on by loans',
+        response: answers,
+      },
+    },
+    async (req, reply) =>
+      answer(
+        reply,
+        deps,
+        await drainRegion(deps.db, lifeChangeOf(req, req.params.id, req.headers)),
+      ),
+  )
+  app.post(
+    `${PATH}/resume`,
+    {
+      schema: {
+        ...schema,
+        summary: 'Move back what the splits give a region that was drained',
+        response: answers,
+      },
+    },
+    async (req, reply) =>
+      answer(
+        reply,
+        deps,
+        await resumeRegion(deps.db, lifeChangeOf(req, req.params.id, req.headers)),
+      ),
+  )
+  app.post(
+    `${PATH}/remove`,
+    {
+      schema: {
+        ...schema,
+        summary:
+          'Remove a region that is lost, on the word of whoever certifies that nothing of it is in use',
+        body: certificateSchema,
+        response: answers,
+      },
+    },
+    async (req, reply) => {
+      const { certifiedBy, reason } = req.body
+      const { db, live } = deps
+      const change = {
+        ...lifeChangeOf(req, req.params.id, req.headers),
+        certificate: { certifiedBy, reason },
+      }
+      const region = await certifyRegion(db, { ...change, live, nowMs: deps.wallMs() })
+      return await answer(reply, deps, region)
+    },
+  )
+}
+
+function lifeChangeOf(
+  req: FastifyRequest,
+  id: string,
+  headers: z.infer<typeof conditionalHeaders>,
+): LifeChange {
+  return { id, precondition: preconditionOf(headers), context: contextOf(req, headers) }
+}
+
+async function answer(
+  reply: FastifyReply,
+  deps: AdminDeps,
+  region: StoredRegion,
+): Promise<RegionReply> {
+  deps.onChange()
+  tagged(reply, region.revision)
+  return await replyOf(region, deps)
+}
+
+async function replyOf(region: StoredRegion, deps: AdminDeps): Promise<RegionReply> {
+  const health = deps.live.health(region.id, deps.wallMs())
+  return regionReplyOf(region, health, await moveOf(deps.db, region))
 }

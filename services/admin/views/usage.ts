@@ -50,7 +50,7 @@ function windowOf(limit: Limit, index: number, query: UsageQuery): WindowUsage {
     regions: query.members
       .filter((region) => byRegion.has(region))
       .map((region) => ({ region, ...amountsOf(byRegion.get(region)) })),
-    total: { ...amountsOf(foreign), used, ofCapacity: used / refilled },
+    total: { ...amountsOf(foreign), used, ofCapacity: refilled === 0 ? 0 : used / refilled },
   }
 }
 

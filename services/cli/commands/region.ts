@@ -1,13 +1,36 @@
 import type { Command } from 'commander'
-import { regionListSchema } from '../../../shared/protocol/admin-replies.ts'
+import { z } from 'zod'
+import {
+  type RegionReply,
+  regionListSchema,
+  regionReplySchema,
+} from '../../../shared/protocol/admin-replies.ts'
+import { REGION_PATTERN } from '../../../shared/protocol/subjects.ts'
+import { type AdminClient, parseReply } from '../admin-client.ts'
+import { CliError, EXIT } from '../errors.ts'
 import type { Io } from '../io.ts'
 import { adminOf } from '../settings.ts'
 import { table } from '../table.ts'
 import { adminFlags, printJson, printLines, withAdminFlags, withExamples } from './common.ts'
 
-/** Adds `quotaplane region list`. */
+const certifyFlags = adminFlags.extend({
+  certify: z.boolean().default(false),
+  by: z.string().optional(),
+  reason: z.string().optional(),
+})
+
+/** Adds `quotaplane region …`. */
 export function addRegionCommand(program: Command, io: Io): void {
-  const region = program.command('region').description('show the regions of the plane')
+  const region = program
+    .command('region')
+    .description('show the regions of the plane, drain, resume and remove them')
+  addList(region, io)
+  addMove(region, io, 'drain', 'move the part of a region in every limit to the others')
+  addMove(region, io, 'resume', 'give a drained region its part back')
+  addRemove(region, io)
+}
+
+function addList(region: Command, io: Io): void {
   const command = region
     .command('list')
     .description('list the regions, and how each is doing')
@@ -19,13 +42,100 @@ export function addRegionCommand(program: Command, io: Io): void {
         printJson(io, { regions })
         return
       }
-      const rows = regions.map(({ id, health }) => [
-        id,
-        health.isReporting ? (health.isRecovering ? 'recovering' : 'reporting') : 'silent',
-        health.ageMs === null ? 'never' : `${(health.ageMs / 1_000).toFixed(1)} s ago`,
-        String(health.appliedRevision ?? '-'),
+      const rows = regions.map((one) => [
+        one.id,
+        stateOf(one),
+        one.health.ageMs === null ? 'never' : `${(one.health.ageMs / 1_000).toFixed(1)} s ago`,
+        String(one.health.appliedRevision ?? '-'),
       ])
       printLines(io, table(['region', 'state', 'last heard', '>applied revision'], rows))
     })
   withExamples(withAdminFlags(command), ['quotaplane region list', 'quotaplane region list --json'])
+}
+
+/** How a region does, and what it was asked for if that is not to stay. */
+function stateOf({ health, state, move }: RegionReply): string {
+  const doing = health.isReporting ? (health.isRecovering ? 'recovering' : 'reporting') : 'silent'
+  const left = move === null || move.limitsLeft === 0 ? '' : `, ${move.limitsLeft} limits left`
+  return state === 'active' ? doing : `${state}${left} (${doing})`
+}
+
+function addMove(region: Command, io: Io, name: 'drain' | 'resume', what: string): void {
+  const command = region
+    .command(name)
+    .argument('<region>', 'name of the region')
+    .description(what)
+    .action(async (id: string, options: unknown) => {
+      const flags = adminFlags.parse(options)
+      const path = `${pathOf(id)}/${name}`
+      const { body } = await adminOf(flags, io).call({ method: 'POST', path })
+      tell(io, flags, parseReply(regionReplySchema, body))
+    })
+  withExamples(withAdminFlags(command), [
+    `quotaplane region ${name} eu-west-1`,
+    `quotaplane region ${name} eu-west-1 --json`,
+  ])
+}
+
+function addRemove(region: Command, io: Io): void {
+  const command = region
+    .command('remove')
+    .argument('<region>', 'name of the region')
+    .description('remove a region that is drained, or one that is lost and certified to be stopped')
+    .option(
+      '--certify',
+      'it is lost: nothing of it takes traffic or runs, nor will before its Redis is wiped',
+    )
+    .option('--by <who>', 'who certifies that (with --certify)')
+    .option('--reason <why>', 'why it is removed (with --certify)')
+    .action(async (id: string, options: unknown) => {
+      const flags = certifyFlags.parse(options)
+      const client = adminOf(flags, io)
+      if (flags.certify) await removeLost(io, client, id, flags)
+      else await removeDrained(io, client, id, flags.json)
+    })
+  withExamples(withAdminFlags(command), [
+    'quotaplane region remove eu-west-1',
+    'quotaplane region remove eu-west-1 --certify --by "Ada, on call" --reason "the site is lost"',
+  ])
+}
+
+async function removeLost(
+  io: Io,
+  client: AdminClient,
+  id: string,
+  { by, reason, json }: z.infer<typeof certifyFlags>,
+): Promise<void> {
+  if (by === undefined || reason === undefined) {
+    throw new CliError('--certify needs --by and --reason: both go to the audit log', EXIT.usage)
+  }
+  const request = { method: 'POST', path: `${pathOf(id)}/remove` } as const
+  const certificate = { certifiedBy: by, reason, nothingInUse: true }
+  const { body } = await client.call({ ...request, body: certificate })
+  tell(io, { json }, parseReply(regionReplySchema, body))
+}
+
+async function removeDrained(
+  io: Io,
+  client: AdminClient,
+  id: string,
+  isJson: boolean,
+): Promise<void> {
+  await client.call({ method: 'DELETE', path: pathOf(id), headers: { 'if-match': '*' } })
+  if (isJson) printJson(io, { removed: id })
+  else printLines(io, [`${id} removed`])
+}
+
+function tell(io: Io, flags: { readonly json: boolean }, region: RegionReply): void {
+  if (flags.json) printJson(io, { region })
+  else
+    printLines(io, [
+      `${region.id} is ${stateOf(region)}: quotaplane region list shows how far it is`,
+    ])
+}
+
+function pathOf(id: string): string {
+  if (REGION_PATTERN.test(id)) return `/v1/regions/${id}`
+  const message = `"${id}" is not a region name: use lower-case letters, digits and hyphens`
+  throw new CliError(message, EXIT.usage)
 }

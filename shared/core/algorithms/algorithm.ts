@@ -8,7 +8,7 @@
  * `limit.changedAtUs`, and the borrowed part of its share ends at `share.expUs`. Each stretch is settled with
  * what was true in it; refilling the whole time with the numbers of the end would mint tokens.
  */
-import type { LimitNumbers, RegionLimit } from '../policy.ts'
+import { hasBurst, type LimitNumbers, type RegionLimit } from '../policy.ts'
 import type { LimitDecision } from '../ports.ts'
 
 /** Part of a limit that one tracked counter may use. Units; `expUs` is 0 while nothing is borrowed. */
@@ -42,17 +42,25 @@ export interface Settled {
   readonly astray: boolean
 }
 
+/** What is given back: tokens that were taken at `atUs`, and by whom where holders count. */
+export interface Return {
+  readonly cost: number
+  readonly atUs: number
+  readonly holder?: string
+}
+
 /**
  * One way to hold a limit. All are pure; `State` is what is stored.
  *
- * `settle` brings a state (null: none stored) to an instant. `take` needs `cost <= remaining`. `giveBack` gives
- * null when nothing may be credited. `resize` gives the state under another share, or null when the window has
- * already admitted more than it. `heal` gives the state that a denial stores when `astray`.
+ * `settle` brings a state (null: none stored) to an instant. `take` needs `cost <= remaining` or a holder that holds
+ * already. `giveBack` gives null when nothing may be credited. `resize`
+ * gives the state under another share, or null when the window has already admitted more than it. `heal` gives the
+ * state that a denial stores when `astray`.
  */
 export interface Algorithm<State, S extends Settled> {
   settle(state: State | null, circumstances: Circumstances): S
-  take(settled: S, cost: number): S
-  giveBack(settled: S, cost: number, atUs: number): S | null
+  take(settled: S, cost: number, holder?: string): S
+  giveBack(settled: S, given: Return): S | null
   resize(settled: S, share: Share | null, shrinks: boolean): S | null
   heal(settled: S): S
   /** Until full again or the window's end. */
@@ -62,6 +70,10 @@ export interface Algorithm<State, S extends Settled> {
   store(settled: S): State
   /** How long the state must be kept: once it is gone, the counter is as if never used. */
   keepMs(settled: S): number
+  /** Of algorithms that count holders: whether this one holds tokens already, so that it needs no more. */
+  holds?(settled: S, holder: string): boolean
+  /** Of algorithms that count holders: what it held is free again, as `free`; null when it held nothing. */
+  release?(settled: S, holder: string): S | null
 }
 
 /** A fraction this close to a whole token counts as one, so that rounding never refuses a token that is due. */
@@ -69,7 +81,7 @@ export const SNAP_TOKENS_MAX = 1e-9
 
 /** The largest cost that can ever pass, whatever the share. */
 export function mostAtOnce(limit: RegionLimit): number {
-  return limit.algorithm === 'token_bucket' ? limit.burst : limit.capacity
+  return hasBurst(limit.algorithm) ? limit.burst : limit.capacity
 }
 
 /** Units that a counter may use just after `atUs`. While recovering: none. */

@@ -59,7 +59,7 @@ export const fixedWindow: Algorithm<WindowState, SettledWindow> = {
     return { ...settled, count: settled.count + cost, remaining: settled.remaining - cost }
   },
 
-  giveBack(settled, cost, atUs) {
+  giveBack(settled, { cost, atUs }) {
     const { limit, boot } = settled.circumstances
     const ofCost = windowStart(atUs, limit.windowMs * 1_000)
     if (!settled.stored || ofCost !== settled.startUs || atUs < boot.startUs) return null

@@ -74,7 +74,7 @@ function idleAfter(
   { nowUs, boot }: LimitChange,
 ): RegionLimit['idle'] {
   const tokens = Math.min(levelOf(before, boot, nowUs), shareBurst(after.burst, after.home))
-  const heldUs = (before.burst / before.capacity) * before.windowMs * 1_000
+  const heldUs = (before.burst / Math.max(before.capacity, 1)) * before.windowMs * 1_000
   const heldTokens = termsOf(after, after.home).ratePerUs * heldUs
   const atUs = Math.max(nowUs, before.idle.atUs)
   return heldTokens < tokens ? { tokens: heldTokens, atUs: atUs + heldUs } : { tokens, atUs }

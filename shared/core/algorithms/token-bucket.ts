@@ -57,15 +57,6 @@ const KEEP_FACTOR = 1.4
 const KEEP_MARGIN_MS = 2_000
 const KEEP_MS_MAX = 9e15
 
-/**
- * Tokens are given back within this time or not at all.
- *
- * What a bucket refilled since they were taken it would not have held beside them, had they stayed; so a credit can
- * lift what is admitted by as much as the limit refills in this time. A check takes a few milliseconds from group to
- * group; only a store that hangs takes longer.
- */
-export const GIVE_BACK_MAX_US = 100_000
-
 export const tokenBucket: Algorithm<BucketState, SettledBucket> = {
   settle(state, circumstances) {
     const { limit, nowUs } = circumstances
@@ -89,12 +80,14 @@ export const tokenBucket: Algorithm<BucketState, SettledBucket> = {
     return { ...settled, remaining: settled.remaining - cost }
   },
 
-  giveBack(settled, cost, atUs) {
-    const { boot, nowUs } = settled.circumstances
-    const isTimely = atUs <= nowUs && nowUs - atUs <= GIVE_BACK_MAX_US
-    if (!settled.stored || !isTimely || atUs < boot.startUs) return null
-    const level = { whole: settled.remaining + cost, fraction: settled.fraction }
-    const { whole, fraction } = clamp(level, settled.terms)
+  giveBack(settled, { cost, atUs }) {
+    const { limit, boot, nowUs } = settled.circumstances
+    const isKnown = atUs <= nowUs && atUs >= boot.startUs && atUs >= limit.changedAtUs
+    if (!settled.stored || !isKnown) return null
+    const credit = cost - refilledSince(limit, nowUs - atUs)
+    if (credit <= 0) return null
+    const level = { whole: settled.remaining, fraction: settled.fraction }
+    const { whole, fraction } = add(level, settled.terms, credit)
     return { ...settled, remaining: whole, fraction }
   },
 
@@ -142,9 +135,21 @@ export const tokenBucket: Algorithm<BucketState, SettledBucket> = {
   },
 
   keepMs({ circumstances: { limit } }) {
+    if (limit.capacity === 0) return KEEP_MARGIN_MS
     const fullMs = (limit.burst / limit.capacity) * limit.windowMs
     return Math.min(Math.ceil(fullMs * KEEP_FACTOR) + KEEP_MARGIN_MS, KEEP_MS_MAX)
   },
+}
+
+/**
+ * What the limit refilled meanwhile, in every region together.
+ *
+ * Had the tokens that are given back stayed in a bucket, it may have been full, and this much would not have been
+ * refilled beside them. So with no more than the rest credited, the levels of all regions and what is still to be given
+ * back never rise faster than the limit refills, whatever shares moved meanwhile.
+ */
+function refilledSince(limit: LimitNumbers, elapsedUs: number): number {
+  return (limit.capacity * elapsedUs) / (limit.windowMs * 1_000)
 }
 
 export function termsOf(numbers: LimitNumbers, units: number): Terms {
@@ -217,8 +222,10 @@ function refillUnder(
 }
 
 function advance(level: Level, terms: Terms, elapsedUs: number): Level {
-  if (elapsedUs <= 0) return level
-  const added = elapsedUs * terms.ratePerUs
+  return elapsedUs <= 0 ? level : add(level, terms, elapsedUs * terms.ratePerUs)
+}
+
+function add(level: Level, terms: Terms, added: number): Level {
   const addedWhole = Math.floor(added)
   let whole = level.whole + addedWhole
   let fraction = level.fraction + (added - addedWhole)

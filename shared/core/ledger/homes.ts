@@ -6,9 +6,11 @@
  * it heard that. A donor that lent more than it has left uses nothing of its own until the loans came home: its
  * part of the pool is then the loans, and they fit in its old base.
  */
+
+import { unreachable } from '../assert.ts'
 import { floorOf, planTransfers } from '../base-split.ts'
-import { hasBurst, type RegionId } from '../policy.ts'
-import { CLOCK_SKEW_MAX_MS, LENDER_WAIT_MS } from './constants.ts'
+import type { RegionId } from '../policy.ts'
+import { CLOCK_SKEW_MAX_MS, DRIFT, LENDER_WAIT_MS } from './constants.ts'
 import { type Draft, limitOf, storeNow, type View } from './draft.ts'
 import { outstandingOf, quarantinedOf } from './rows.ts'
 import type { EpochProgress, LedgerState } from './state.ts'
@@ -18,14 +20,29 @@ import type { LedgerLimit } from './types.ts'
  * When units that were spent until now may be used again without being spent twice in one window; null where
  * they may at once (a bucket gives up its level with its share).
  *
- * The window is the one that the fastest clock of the plane may label with, and the reading of the store's clock
- * may be late by as much again: hence twice the skew ahead. It has ended for the slowest clock at twice the skew
- * after its end.
+ * The reading of the store's clock may be late, and a fixed window is the one that the fastest clock of the plane may
+ * label with: hence twice the skew ahead. It has ended for the slowest clock at twice the skew after its end.
  */
 export function drainEnd(limit: LedgerLimit, storeMs: number): number | null {
-  if (hasBurst(limit.algorithm)) return null
-  const window = Math.floor((storeMs + 2 * CLOCK_SKEW_MAX_MS) / limit.windowMs)
-  return (window + 1) * limit.windowMs + 2 * CLOCK_SKEW_MAX_MS
+  const { algorithm, windowMs } = limit
+  const latestMs = storeMs + 2 * CLOCK_SKEW_MAX_MS
+  switch (algorithm) {
+    case 'token_bucket':
+    case 'leaky_bucket':
+      return null
+    case 'fixed_window':
+      return (Math.floor(latestMs / windowMs) + 1) * windowMs + 2 * CLOCK_SKEW_MAX_MS
+    case 'sliding_window':
+    case 'sliding_log':
+    // The longest hold.
+    case 'concurrency':
+      return Math.ceil(latestMs + windowMs * (1 + DRIFT))
+    case 'sliding_counter':
+      // What a window admitted is part of the estimate until the next one ends.
+      return Math.ceil(latestMs + 2 * windowMs * (1 + DRIFT))
+    default:
+      return unreachable(algorithm)
+  }
 }
 
 /** Base parts of all regions as this region may count on them. */

@@ -77,6 +77,7 @@ export async function startAdmin(
     live,
     log,
     wallMs,
+    monotonicMs: wallMs,
     migrations: 'migrations',
     announce,
   })

@@ -140,3 +140,23 @@ describe('a region that lost its Redis and its daemon', () => {
     await listener.close()
   })
 })
+
+describe('a region that was removed on an operator’s word and comes back with its state', () => {
+  it('learns so from admin, or from any peer, and begins anew under a higher incarnation', async () => {
+    const { incarnation } = plane.us.daemon().service.memory.ledger
+    plane.admin.plane.leastIncarnations = { 'us-east-1': incarnation + 1 }
+    plane.admin.plane.revision += 1
+    plane.admin.announce()
+    await vi.waitFor(
+      () => {
+        const { ledger, isServing } = plane.us.daemon().service.memory
+        expect(ledger.incarnation).toBeGreaterThan(incarnation + 1)
+        expect(isServing).toBe(true)
+      },
+      { timeout: LEASE_STORE_MS + 10_000, interval: 50 },
+    )
+    expect(await plane.us.daemon().metric('sessions_total', { continuity: 'lost' })).toBe(1)
+    const answer = plane.eu.daemon().service.memory.ledger.pairs.get('us-east-1')?.borrow
+    expect(answer?.incarnation).toBeGreaterThan(incarnation)
+  })
+})

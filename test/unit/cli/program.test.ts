@@ -27,6 +27,9 @@ const COMMANDS = [
   ['shares'],
   ['usage'],
   ['region', 'list'],
+  ['region', 'drain'],
+  ['region', 'resume'],
+  ['region', 'remove'],
   ['token', 'create'],
   ['token', 'list'],
   ['token', 'revoke'],
@@ -67,6 +70,8 @@ describe('quotaplane', () => {
     ['a policy without its domain', ['policy', 'get', 'per-tenant']],
     ['both a policy and a file to delete', ['policy', 'delete', 'a/b', '-f', 'x.yaml']],
     ['an admin URL that is none', ['policy', 'list', '--admin-url', 'localhost']],
+    ['a region that is no name', ['region', 'drain', 'US East']],
+    ['a certificate of nobody', ['region', 'remove', 'eu', '--certify', '--reason', 'lost']],
     ['a speed without a trace', ['demo', '--speed', '2']],
   ])('exits with 2 and says why for %s', async (_what, args) => {
     const { exitCode, out, err } = await run(args)

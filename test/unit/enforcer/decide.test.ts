@@ -278,3 +278,62 @@ describe('decide without a store', () => {
     expect(context.metrics.checks).toMatchObject({ allowed: { count: 2 }, denied: { count: 1 } })
   })
 })
+
+describe('what is aside of the store', () => {
+  const noLimit = { limits: [aRegionLimit({ id: 1, capacity: 0, burst: 0 })] }
+
+  it('denies all without asking, and only reads the other policies', async () => {
+    const [tenant, ...others] = policies()
+    index = indexOf([aRegionPolicy({ ...tenant, ...noLimit }), ...others])
+    const verdict = await ask(['path', 'tenant', 'user'], 2)
+    expect(verdict.allowed).toBe(false)
+    expect(verdict.decided.map(({ decision }) => decision.reason)).toEqual([null, 'deny_all', null])
+    expect(store.asked.sort()).toEqual(['check 0 path', 'check 0 user'])
+  })
+
+  it('denies all once a check finds out that its policies are stale', async () => {
+    const [tenant, ...others] = policies()
+    const next = indexOf([aRegionPolicy({ ...tenant, ...noLimit, revision: 2 }), ...others], 2)
+    store.script = (_key, _check, version) => (version < 2 ? fail('QUOTA_POLICY_STALE') : admit)
+    refresh = async () => {
+      index = next
+    }
+    const verdict = await ask(['tenant'])
+    expect(verdict).toMatchObject({
+      allowed: false,
+      decided: [{ decision: { reason: 'deny_all' } }],
+    })
+  })
+
+  it('leaves an answer alone when what is watched cannot be evaluated, whatever the reason', async () => {
+    const [tenant, path, user] = policies()
+    index = indexOf([
+      aRegionPolicy({ ...tenant, shadow: true }),
+      aRegionPolicy({ ...path }),
+      aRegionPolicy({ ...user }),
+    ])
+    for (const code of [
+      'QUOTA_STORE_UNAVAILABLE',
+      'QUOTA_POLICY_STALE',
+      'QUOTA_OVERLOADED',
+    ] as const) {
+      store.script = (key) => (key === 'tenant' ? fail(code) : admit)
+      const verdict = await ask(['tenant', 'path'])
+      expect(verdict).toMatchObject({ allowed: true, degraded: false, watched: [] })
+      expect(verdict.decided.map(({ position }) => position)).toEqual([1])
+    }
+  })
+
+  it('never puts a candidate among the limits that are decided together', async () => {
+    const candidate = aRegionLimit({ id: 2, candidateOf: 1 })
+    const [tenant] = policies()
+    index = indexOf([aRegionPolicy({ ...tenant, limits: [aRegionLimit({ id: 1 }), candidate] })])
+    store.script = (key) => (key === 'path' ? refuse : admit)
+    const verdict = await ask(['tenant'])
+    expect(store.asked).toEqual(['check 1 tenant', 'check 1 path'])
+    expect(verdict).toMatchObject({
+      allowed: true,
+      watched: [{ kind: 'candidate', decision: refuse }],
+    })
+  })
+})

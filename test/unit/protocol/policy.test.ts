@@ -48,7 +48,7 @@ describe('a policy document', () => {
     })
   })
 
-  const notTokens = [-5, 0, 1.5, '10', 1e21, 2 ** 53, null, undefined, true, [], '', '1 minute']
+  const notTokens = [-5, -0.5, 1.5, '10', 1e21, 2 ** 53, null, undefined, true, [], '', '1 minute']
   it.each(['capacity', 'windowMs', 'burst'])(
     'with a bad %s is refused by its field (B125, B127)',
     (field) => {
@@ -59,6 +59,19 @@ describe('a policy document', () => {
       }
     },
   )
+
+  it('with a window or burst of 0 is refused; a capacity of 0 denies all (B125, B127)', () => {
+    expect(fields(withLimit({ windowMs: 0 }))).toEqual(['limits[0].windowMs'])
+    expect(fields(withLimit({ burst: 0 }))).toEqual(['limits[0].burst'])
+    expect(fields(withLimit({ capacity: 0 }))).toEqual([])
+    expect(fields(withLimit({ capacity: 0, burst: 5 }))).toEqual(['limits[0].burst'])
+  })
+
+  it('without limits must say that it is unlimited, and with limits must not', () => {
+    expect(fields({ ...document, unlimited: true, limits: [] })).toEqual([])
+    expect(fields({ ...document, unlimited: true })).toEqual(['limits'])
+    expect(fields({ ...document, limits: [] })).toEqual(['limits'])
+  })
 
   it('says how to mend each number', () => {
     expect(problems(withLimit({ windowMs: 0 }))).toEqual([
@@ -125,8 +138,6 @@ describe('a policy document', () => {
     ['mode', { mode: 'eventual' }],
     ['objective', { objective: 'proportional' }],
     ['onStoreFailure', { onStoreFailure: 'local' }],
-    ['shadow', { shadow: true }],
-    ['unlimited', { unlimited: true, limits: [] }],
   ])('with a %s that is not enforced yet is refused by its field', (field, changes) => {
     expect(problems({ ...document, ...changes })).toMatchObject([
       { field, message: expect.stringContaining('not enforced yet') },
@@ -134,11 +145,8 @@ describe('a policy document', () => {
   })
 
   it.each([
-    ['algorithm', { algorithm: 'sliding_log' }],
     ['algorithm', { algorithm: 'concurrency', windowMs: undefined, holdMs: 60_000 }],
-    ['capacity', { capacity: 0 }],
     ['calendar', { algorithm: 'fixed_window', windowMs: undefined, calendar }],
-    ['candidate', { candidate: { capacity: 500 } }],
     ['shards', { shards: 4 }],
   ])('with a limit whose %s is not enforced yet is refused by its field', (field, changes) => {
     expect(problems(withLimit(changes))).toMatchObject([

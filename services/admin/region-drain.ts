@@ -1,0 +1,127 @@
+/** What an operator asks of a region's life: drain it, bring it back, or certify that it is gone. */
+import { QuotaError } from '../../shared/errors.ts'
+import { type ChangeContext, recordAudit } from '../../shared/postgres/audit.ts'
+import { type Db, lockPlane, type Trx, takeRevision } from '../../shared/postgres/plane.ts'
+import {
+  deleteCertificate,
+  insertCertificate,
+  setRegionState,
+} from '../../shared/postgres/region-life.ts'
+import { listRegions, type StoredRegion } from '../../shared/postgres/regions.ts'
+import type { RegionState } from '../../shared/postgres/tables.ts'
+import type { LiveView } from './live-view.ts'
+import { checkPrecondition, type Precondition } from './preconditions.ts'
+import { requireRegion } from './region-changes.ts'
+
+export interface LifeChange {
+  readonly id: string
+  /** Null: whatever its revision, since the change says all that it rests on. */
+  readonly precondition: Precondition | null
+  readonly context: ChangeContext
+}
+
+/** The operator's word: whoever it is swears that nothing of the region is in use and nothing will be. */
+export interface CertificateBody {
+  readonly certifiedBy: string
+  readonly reason: string
+}
+
+/**
+ * Begins to move the region's part of every limit to the others. Repeating it is harmless. Refused for the last
+ * region that takes part: there is nobody to move the parts to.
+ */
+export async function drainRegion(db: Db, change: LifeChange): Promise<StoredRegion> {
+  return await changeState(db, change, async (trx, region) => {
+    if (region.state === 'draining' || region.state === 'drained') return null
+    refuseRemoving(region)
+    await refuseLast(trx, region)
+    return { state: 'draining', action: 'region.drain', after: {} }
+  })
+}
+
+/** Begins to move back what the splits give the region. Repeating it is harmless. */
+export async function resumeRegion(db: Db, change: LifeChange): Promise<StoredRegion> {
+  return await changeState(db, change, async (trx, region) => {
+    if (region.state === 'active' || region.state === 'resuming') return null
+    refuseRemoving(region)
+    await deleteCertificate(trx, region.id)
+    return { state: 'resuming', action: 'region.resume', after: {} }
+  })
+}
+
+/**
+ * Takes the operator's certificate that a region is fenced off; from here on it is on its way out. Refused while the
+ * region is heard: then it is not fenced off, and its units may be in use.
+ */
+export async function certifyRegion(
+  db: Db,
+  change: LifeChange & {
+    readonly certificate: CertificateBody
+    readonly live: LiveView
+    readonly nowMs: number
+  },
+): Promise<StoredRegion> {
+  const { certificate, live, nowMs } = change
+  return await changeState(db, change, async (trx, region) => {
+    if (region.state === 'removing') return null
+    refuseReporting(region, live, nowMs)
+    await refuseLast(trx, region)
+    const certifiedAt = new Date(nowMs)
+    await insertCertificate(trx, { ...certificate, region: region.id, certifiedAt })
+    return { state: 'removing', action: 'region.certify', after: { certificate } }
+  })
+}
+
+interface StateChange {
+  readonly state: RegionState
+  readonly action: string
+  readonly after: object
+}
+
+async function changeState(
+  db: Db,
+  { id, precondition, context }: LifeChange,
+  decide: (trx: Trx, region: StoredRegion) => Promise<StateChange | null>,
+): Promise<StoredRegion> {
+  return await db.transaction().execute(async (trx) => {
+    await lockPlane(trx)
+    const before = await requireRegion(trx, id)
+    if (precondition !== null) checkPrecondition(precondition, `region ${id}`, before)
+    const change = await decide(trx, before)
+    if (change === null) return before
+    const { state, action } = change
+    await setRegionState(trx, { id, state, revision: await takeRevision(trx) })
+    const region = await requireRegion(trx, id)
+    const after = { ...region, ...change.after }
+    await recordAudit(trx, context, { action, objectKind: 'region', objectId: id, before, after })
+    return region
+  })
+}
+
+function refuseRemoving(region: StoredRegion): void {
+  if (region.state !== 'removing') return
+  throw new QuotaError(
+    'QUOTA_REGION_STATE',
+    `region ${region.id} is being removed on an operator's certificate: wait until GET /v1/regions/${region.id} answers 404, then register it anew; it starts empty`,
+  )
+}
+
+function refuseReporting(region: StoredRegion, live: LiveView, nowMs: number): void {
+  const { isReporting, ageMs } = live.health(region.id, nowMs)
+  if (!isReporting) return
+  throw new QuotaError(
+    'QUOTA_REGION_STATE',
+    `region ${region.id} was heard ${ageMs} ms ago, so it is not fenced off: drain it with POST /v1/regions/${region.id}/drain, or stop its traffic, its sync daemons and its Redis and try again in some seconds`,
+  )
+}
+
+async function refuseLast(trx: Trx, region: StoredRegion): Promise<void> {
+  const present = (await listRegions(trx)).filter(
+    ({ id, state }) => id !== region.id && (state === 'active' || state === 'resuming'),
+  )
+  if (present.length > 0) return
+  throw new QuotaError(
+    'QUOTA_REGION_STATE',
+    `region ${region.id} is the last that takes part: register another (PUT /v1/regions/…) or resume one (POST /v1/regions/…/resume) to take over its part of the limits`,
+  )
+}

@@ -1,0 +1,66 @@
+/** Where a descriptor leads. */
+import type { Decision } from '../../shared/core/decision.ts'
+import type { RegionLimit, StoreFailureBehaviour } from '../../shared/core/policy.ts'
+import type { CheckTarget } from '../../shared/core/ports.ts'
+import type { DecisionTemplate } from '../../shared/protocol/check-answer.ts'
+import type { LimitWords } from '../../shared/protocol/limit-words.ts'
+import type { PolicyCells, WatchCells } from './metrics.ts'
+
+/** A limit with what answering for it takes, worked out once per change of its policy. */
+export interface EnforcedLimit {
+  readonly limit: RegionLimit
+  readonly template: DecisionTemplate
+  readonly words: LimitWords
+  readonly onStoreFailure: StoreFailureBehaviour
+  readonly cells: PolicyCells
+}
+
+/** Limits and their counters, in the same order. */
+export interface LimitSet {
+  readonly limits: readonly EnforcedLimit[]
+  readonly targets: readonly CheckTarget[]
+  /** Limits of capacity 0: they deny whatever is asked, and no store is asked for them. */
+  readonly denying: readonly EnforcedLimit[]
+}
+
+/** Limits that are evaluated beside a check and never change its answer. */
+export interface Watch extends LimitSet {
+  readonly kind: WatchKind
+  /** Id of the limit that a candidate stands beside: what it would be in place of. */
+  readonly inPlaceOf: number | null
+  readonly cells: WatchCells
+}
+export type WatchKind = 'shadow' | 'candidate'
+
+/** The limits that govern a descriptor; all are empty when no policy does. */
+export interface Route extends LimitSet {
+  readonly group: number
+  /** True when a policy governs the descriptor, whether it limits or not. */
+  readonly matched: boolean
+  readonly unlimited: boolean
+  readonly watches: readonly Watch[]
+}
+
+export const UNMATCHED: Route = {
+  group: 0,
+  limits: [],
+  targets: [],
+  denying: [],
+  matched: false,
+  unlimited: false,
+  watches: [],
+}
+
+/** What a limit of capacity 0 says of every check. */
+export const DENY_ALL: Decision = {
+  allowed: false,
+  reason: 'deny_all',
+  remaining: 0,
+  resetMs: null,
+  retryAfterMs: null,
+}
+
+/** Whether a route is only what most are: limits that the store decides. */
+export function isPlain({ denying, unlimited, watches }: Route): boolean {
+  return denying.length === 0 && !unlimited && watches.length === 0
+}
