@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { IPV6_PREFIX_MAX, IPV6_PREFIX_MIN } from '../../shared/core/client-address.ts'
 import { HEADER_FAMILIES, parseHeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
 import { durationMs, logLevel, port } from '../../shared/runtime/env.ts'
 
@@ -22,6 +23,15 @@ export const enforcerEnv = z.object({
   REDIS_DEADLINE_MS: durationMs.default(250),
   /** Families of rate limit header fields that an answer has when its request does not choose. */
   RATE_LIMIT_HEADERS: headerFamilies.default('draft'),
+  /** Proxies whose entries in `X-Forwarded-For` are believed, counted from the right; 0 believes none. */
+  TRUSTED_PROXY_HOPS: z.coerce.number().int().min(0).max(16).default(0),
+  /** IPv6 senders are told apart by a network of this many bits. */
+  SENDER_NETWORK_BITS: z.coerce
+    .number()
+    .int()
+    .min(IPV6_PREFIX_MIN)
+    .max(IPV6_PREFIX_MAX)
+    .default(64),
   LOG_LEVEL: logLevel.default('info'),
   /** One bound for everything that shutting down does, the drain delay included. */
   SHUTDOWN_DEADLINE_MS: durationMs.default(10_000),

@@ -6,6 +6,7 @@ import { every, type Loop } from '../../shared/runtime/every.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import type { Registry } from '../../shared/runtime/metrics.ts'
 import { createEnforcerApp } from './app.ts'
+import type { SenderTrust } from './authorize-route.ts'
 import { createGrpcServer, type GrpcServer } from './grpc/server.ts'
 import { createEnforcerMetrics, observeEnforcer } from './metrics.ts'
 import { PolicyCache } from './policy-cache.ts'
@@ -32,6 +33,7 @@ export interface EnforcerOptions {
   readonly isRunning: () => boolean
   /** The rate limit header fields of answers whose request does not choose. */
   readonly headers: HeaderChoice
+  readonly sender: SenderTrust
 }
 
 export interface GrpcListener {
@@ -54,7 +56,7 @@ export interface Enforcer {
 
 /** Joins the parts of an enforcer over a store and a reader of policies. */
 export function createEnforcer(options: EnforcerOptions): Enforcer {
-  const { region, store, reader, clock, log, registry, isRunning, headers } = options
+  const { region, store, reader, clock, log, registry, isRunning, headers, sender } = options
   const loops: Loop[] = []
   const metrics = createEnforcerMetrics(registry)
   const policies = new PolicyCache({ reader, clock, log })
@@ -81,7 +83,7 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
   let grpc: GrpcServer | null = null
   const showHealth = (): void => grpc?.setServing(isRunning() && policies.current() !== null)
   return {
-    app: createEnforcerApp({ ...runner, region, isRunning, log, registry }),
+    app: createEnforcerApp({ ...runner, region, sender, isRunning, log, registry }),
     policies,
     async listenGrpc(host, port) {
       grpc = createGrpcServer({ ...runner, log })

@@ -33,6 +33,10 @@ await runService(life, log, async () => {
     registry: createRegistry({ region: config.REGION }, true),
     isRunning: () => life.isRunning(),
     headers: parseHeaderChoice(config.RATE_LIMIT_HEADERS) ?? DRAFT_HEADERS,
+    sender: {
+      trustedHops: config.TRUSTED_PROXY_HOPS,
+      ipv6Prefix: config.SENDER_NETWORK_BITS,
+    },
   })
   await life.acquire(
     'policies',

@@ -17,6 +17,9 @@ const POLICY_SCRIPT = '/usr/sbin/policy-rc.d'
 const SERVERS = ['redis-server', 'nats-server'] as const
 type ServerName = (typeof SERVERS)[number]
 
+/** What can be installed; nginx is a gateway to try the enforcer behind. */
+type ProgramName = ServerName | 'nginx'
+
 /** Paths of the two servers that the plane starts itself. */
 export type ServerPaths = Readonly<Record<ServerName, string>>
 
@@ -24,7 +27,7 @@ interface PackageManager {
   readonly command: string
   /** Whether it installs for the whole system and so must run as root. */
   readonly needsRoot: boolean
-  readonly packages: Readonly<Record<ServerName, string>>
+  readonly packages: Readonly<Record<ProgramName, string>>
   readonly refresh: readonly string[] | null
   readonly install: readonly string[]
 }
@@ -32,7 +35,11 @@ interface PackageManager {
 const APT: PackageManager = {
   command: 'apt-get',
   needsRoot: true,
-  packages: { 'redis-server': 'redis-server', 'nats-server': 'nats-server' },
+  packages: {
+    'redis-server': 'redis-server',
+    'nats-server': 'nats-server',
+    nginx: 'nginx-light',
+  },
   refresh: ['update', '-qq'],
   install: ['install', '-y', '-qq', '--no-install-recommends'],
 }
@@ -42,14 +49,14 @@ const MANAGERS: readonly PackageManager[] = [
   {
     command: 'apk',
     needsRoot: true,
-    packages: { 'redis-server': 'redis', 'nats-server': 'nats-server' },
+    packages: { 'redis-server': 'redis', 'nats-server': 'nats-server', nginx: 'nginx' },
     refresh: null,
     install: ['add', '--no-cache'],
   },
   {
     command: 'brew',
     needsRoot: false,
-    packages: { 'redis-server': 'redis', 'nats-server': 'nats-server' },
+    packages: { 'redis-server': 'redis', 'nats-server': 'nats-server', nginx: 'nginx' },
     refresh: null,
     install: ['install'],
   },
@@ -75,6 +82,12 @@ export async function findServers(options: FindOptions): Promise<ServerPaths> {
   }
 }
 
+/** The program's path, installed like the servers of a plane if it is missing. */
+export async function findOrInstall(name: ProgramName, options: FindOptions): Promise<string> {
+  if (findProgram(name, options.env) === null) await install([name], options)
+  return need(name, options)
+}
+
 /** The program's path: from the PATH, else from the usual folders; null when it is not there. */
 export function findProgram(
   name: string,
@@ -88,13 +101,13 @@ export function findProgram(
   return null
 }
 
-function need(name: ServerName, options: FindOptions): string {
+function need(name: ProgramName, options: FindOptions): string {
   const path = findProgram(name, options.env)
   if (path === null) throw new Error(`${name} is still not on the PATH after installing it`)
   return path
 }
 
-async function install(missing: readonly ServerName[], options: FindOptions): Promise<void> {
+async function install(missing: readonly ProgramName[], options: FindOptions): Promise<void> {
   const manager = MANAGERS.find(({ command }) => findProgram(command, options.env) !== null)
   const isAllowed = manager !== undefined && manager.needsRoot === options.isRoot
   if (!isAllowed) throw new Error(adviceFor(missing, manager))
@@ -155,11 +168,12 @@ async function disableServices(packages: readonly string[], options: FindOptions
   })
 }
 
-function adviceFor(missing: readonly ServerName[], manager: PackageManager | undefined): string {
+function adviceFor(missing: readonly ProgramName[], manager: PackageManager | undefined): string {
   const names = missing.join(' and ')
   const verb = missing.length > 1 ? 'are' : 'is'
   if (manager === undefined) {
-    return `${names} ${verb} not installed. Install Redis 7 or later and NATS server 2.9 or later, and put them on the PATH.`
+    const what = missing.includes('nginx') ? names : 'Redis 7 or later and NATS server 2.9 or later'
+    return `${names} ${verb} not installed. Install ${what}, and put them on the PATH.`
   }
   const packages = missing.map((name) => manager.packages[name]).join(' ')
   const sudo = manager.needsRoot ? 'sudo ' : ''

@@ -33,6 +33,7 @@ export interface EnforcerOptions {
   readonly clock?: Clock
   /** How long a check waits for Redis; ample unless told otherwise, for tests share the machine's cores. */
   readonly deadlineMs?: number
+  readonly trustedHops?: number
 }
 
 export interface TestEnforcer extends Enforcer {
@@ -174,6 +175,7 @@ async function startEnforcer(url: string, options: EnforcerOptions): Promise<Tes
     registry: createRegistry({ region: 'us-east-1' }, false),
     isRunning: () => true,
     headers: DRAFT_HEADERS,
+    sender: { trustedHops: options.trustedHops ?? 0, ipv6Prefix: 64 },
   })
   const loop = enforcer.followPolicies((err) => lines.push({ level: 60, msg: err.message }))
   await vi.waitFor(

@@ -51,6 +51,7 @@ beforeEach(() => {
     region: 'us-east-1',
     clock: systemClock,
     headers: DRAFT_HEADERS,
+    sender: { trustedHops: 0, ipv6Prefix: 64 },
     log: createLogger({ service: 'test', level: 'silent' }),
     registry,
     isRunning: () => isRunning,
