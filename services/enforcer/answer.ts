@@ -1,7 +1,13 @@
 /** Turns a verdict into an HTTP answer: its JSON, the rate limit header fields, and what a denial becomes. */
 import type { FastifyReply } from 'fastify'
 import { bindingOf, waitSeconds } from '../../shared/core/binding.ts'
-import { encodeAnswer, encodeDecision, encodeWatched } from '../../shared/protocol/check-answer.ts'
+import type { RegionLimit } from '../../shared/core/policy.ts'
+import {
+  encodeAnswer,
+  encodeDecision,
+  encodeWatched,
+  withRequestId,
+} from '../../shared/protocol/check-answer.ts'
 import { encodeDenial } from '../../shared/protocol/denial.ts'
 import {
   type HeaderChoice,
@@ -9,6 +15,7 @@ import {
 } from '../../shared/protocol/rate-limit-headers.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
 import type { Verdict } from './decide.ts'
+import type { NamedAsk } from './named-ask.ts'
 import type { Decided } from './slot-group.ts'
 
 /** How one answer is to look, by settings and the request's parameters. */
@@ -33,7 +40,7 @@ const PROBLEM_TYPE = 'application/problem+json; charset=utf-8'
 /** Sets status and header fields of `reply`, and gives the body. */
 export function answerOverHttp(
   reply: FastifyReply,
-  verdict: Verdict,
+  { verdict, named }: { readonly verdict: Verdict; readonly named: NamedAsk },
   form: AnswerForm,
   context: AnswerContext,
 ): string {
@@ -41,7 +48,7 @@ export function answerOverHttp(
   if (!context.isRunning()) void reply.header('connection', 'close')
   const binding = bindingOf(verdict.decided)
   if (binding !== null) setRateLimitHeaders(reply, verdict, binding, form, context)
-  const answer = encodeVerdict(verdict, context.regionJson)
+  const answer = encodeVerdict(verdict, named, context.regionJson)
   if (verdict.allowed || binding === null || form.denialStatus === 200) {
     void reply.header('content-type', JSON_TYPE)
     return answer
@@ -53,8 +60,8 @@ export function answerOverHttp(
   return encodeDenial({ status, violated: violatedBy(verdict), binding: shown(binding), answer })
 }
 
-/** The JSON of a `CheckAnswer`. */
-export function encodeVerdict(verdict: Verdict, regionJson: string): string {
+/** The JSON of a `CheckAnswer`; it says the request's id where the caller gave it, or needs it to release. */
+export function encodeVerdict(verdict: Verdict, named: NamedAsk, regionJson: string): string {
   let decisions = ''
   for (const { limit, decision, position } of verdict.decided) {
     if (decisions !== '') decisions += ','
@@ -65,7 +72,13 @@ export function encodeVerdict(verdict: Verdict, regionJson: string): string {
       encodeWatched(kind, encodeDecision(limit.template, decision, position)),
     )
     .join(',')
-  return encodeAnswer({ ...verdict, regionJson, decisions, watched })
+  const answer = encodeAnswer({ ...verdict, regionJson, decisions, watched })
+  const isTold = named.isCallersId || verdict.decided.some(({ limit }) => isHeld(limit.limit))
+  return isTold ? withRequestId(answer, named.ask.requestId) : answer
+}
+
+function isHeld({ algorithm }: RegionLimit): boolean {
+  return algorithm === 'concurrency'
 }
 
 function setRateLimitHeaders(

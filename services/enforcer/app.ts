@@ -5,6 +5,7 @@ import type { Logger } from '../../shared/runtime/logger.ts'
 import type { Registry } from '../../shared/runtime/metrics.ts'
 import { refuseByFramework, useProblems } from '../../shared/runtime/problem.ts'
 import { AUTHORIZE_PATH, type AuthorizeOptions, useAuthorize } from './authorize-route.ts'
+import { BATCH_PATH, useBatches } from './batch-route.ts'
 import { CHECK_PATH, useChecks, watchChecks } from './check-route.ts'
 import { parseJson } from './json-body.ts'
 import { RLS_JSON_PATH, useRlsJson } from './rls-json-route.ts'
@@ -21,7 +22,7 @@ const REQUEST_TIMEOUT_MS = 5_000
 const REQUEST_CHECK_INTERVAL_MS = 1_000
 
 /**
- * The enforcer's HTTP side: `POST /v1/check`, `GET /v1/authorize`, envoyproxy/ratelimit's `POST /json` and `GET /healthcheck`, and
+ * The enforcer's HTTP side: `POST /v1/check` and `/v1/check/batch`, `GET /v1/authorize`, envoyproxy/ratelimit's `POST /json` and `GET /healthcheck`, and
  * `/livez`, `/readyz`, `/metrics`.
  *
  * Ready once policies are known. It stays ready without Redis, because it still answers as each policy says,
@@ -56,8 +57,9 @@ export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance 
     { name: 'store', isRequired: false, isReady: () => !context.guard.isOpen },
   ]
   useHealth(app, { checks, isRunning, registry })
-  watchChecks(app, options, new Set([CHECK_PATH, AUTHORIZE_PATH, RLS_JSON_PATH]))
+  watchChecks(app, options, new Set([CHECK_PATH, BATCH_PATH, AUTHORIZE_PATH, RLS_JSON_PATH]))
   useChecks(app, options)
+  useBatches(app, options)
   useAuthorize(app, options)
   useRlsJson(app, options)
   return app

@@ -13,6 +13,7 @@ import {
 } from './authorize-query.ts'
 import { rememberQueries } from './check-query.ts'
 import type { CheckRouteOptions } from './check-route.ts'
+import { nameAsk } from './named-ask.ts'
 import { runCheck } from './run-check.ts'
 
 /** How far what a request says of its sender is believed. */
@@ -45,8 +46,9 @@ export function useAuthorize(app: FastifyInstance, options: AuthorizeOptions): v
     const descriptors = rules.descriptors.map((entries) => ({
       entries: entries.map((rule) => readEntry(req, rule, rules, options.sender)),
     }))
-    const verdict = await runCheck(options, parseCheckRequest({ domain, descriptors, cost }))
-    const body = answerOverHttp(reply, verdict, rules.form, answering)
+    const named = nameAsk(parseCheckRequest({ domain, descriptors, cost }))
+    const verdict = await runCheck(options, named.ask)
+    const body = answerOverHttp(reply, { verdict, named }, rules.form, answering)
     return verdict.allowed ? reply.removeHeader('content-type').send('') : body
   })
 }

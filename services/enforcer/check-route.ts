@@ -5,6 +5,7 @@ import type { HeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
 import { answerOverHttp } from './answer.ts'
 import { parseCheckQuery, rememberQueries } from './check-query.ts'
+import { nameAsk } from './named-ask.ts'
 import { type CheckRunner, countFailure, runCheck } from './run-check.ts'
 
 export interface CheckRouteOptions extends CheckRunner {
@@ -28,8 +29,9 @@ export function useChecks(app: FastifyInstance, options: CheckRouteOptions): voi
   const formOf = rememberQueries((query) => parseCheckQuery(query, options.headers))
   app.post(CHECK_PATH, async (req, reply) => {
     const form = formOf(req.url)
-    const verdict = await runCheck(options, parseCheckRequest(req.body))
-    return answerOverHttp(reply, verdict, form, answering)
+    const named = nameAsk(parseCheckRequest(req.body))
+    const verdict = await runCheck(options, named.ask)
+    return answerOverHttp(reply, { verdict, named }, form, answering)
   })
 }
 

@@ -79,7 +79,8 @@ async function decideBesides(context: DecideContext, check: SplitCheck): Promise
         ]
   const verdict = conclude(context, results, aside)
   const { decided } = verdict
-  const watched = await evaluateWatches(context, { domain: ask.domain, index, aside, decided })
+  const { domain, requestId } = ask
+  const watched = await evaluateWatches(context, { domain, index, requestId, aside, decided })
   return { ...verdict, watched }
 }
 

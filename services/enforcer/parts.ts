@@ -46,7 +46,7 @@ export function splitAsk(context: DecideContext, index: PolicyIndex, ask: Ask): 
     if (!isPlain(route)) aside = [...aside, { ...routed, cost: terms.cost }]
     if (route.targets.length === 0) continue
     if (ask.terms === undefined) refuseTwin(parts, routed)
-    addRouted(parts, routed, { domain, index, cost: terms.cost })
+    addRouted(parts, routed, { domain, index, cost: terms.cost, requestId: ask.requestId })
   }
   return { parts, aside }
 }
@@ -54,7 +54,7 @@ export function splitAsk(context: DecideContext, index: PolicyIndex, ask: Ask): 
 function addRouted(
   parts: Part[],
   routed: RoutedDescriptor,
-  common: Pick<Part, 'domain' | 'index' | 'cost'>,
+  common: Pick<Part, 'domain' | 'index' | 'cost' | 'requestId'>,
 ): void {
   const { group } = routed.route
   const part = parts.find(

@@ -19,6 +19,7 @@ import {
 import { parseRlsRequest } from '../../shared/protocol/rls-request.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
 import type { Verdict } from './decide.ts'
+import { nameAsk } from './named-ask.ts'
 import { type CheckRunner, runCheck } from './run-check.ts'
 import type { Decided } from './slot-group.ts'
 
@@ -38,7 +39,7 @@ export async function shouldRateLimit(
     cost,
     override: override === null ? null : { ...override, wallMs },
   }))
-  const verdict = await runCheck(options, { ...check, terms: withTime })
+  const verdict = await runCheck(options, { ...nameAsk(check).ask, terms: withTime })
   return {
     overall_code: verdict.allowed ? 'OK' : 'OVER_LIMIT',
     statuses: request.descriptors.map((_, position) => statusOf(verdict, position)),

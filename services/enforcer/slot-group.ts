@@ -43,6 +43,7 @@ export interface GroupPart {
   readonly index: PolicyIndex
   readonly group: number
   readonly cost: number
+  readonly requestId: string | undefined
   readonly routed: readonly RoutedDescriptor[]
 }
 
@@ -162,7 +163,8 @@ async function giveBack(
     const targets = targetsOf(current).filter((target) => charged.has(target.counter))
     if (targets.length === 0) return true
     try {
-      const check = { group: current.group, targets, cost: taken.cost }
+      const { group, requestId } = current
+      const check = { group, targets, cost: taken.cost, requestId }
       await context.store.giveBack(check, current.index.version, taken.atUs)
       return true
     } catch (err) {
@@ -183,7 +185,8 @@ export function askStore(
   const { guard, store } = context
   const round = guard.enter()
   if (round === null) return Promise.resolve('store_skipped')
-  const check = { group: part.group, targets: targetsOf(part), cost }
+  const { group, requestId } = part
+  const check = { group, targets: targetsOf(part), cost, requestId }
   return store.check(check, part.index.version).then(
     (answer) => {
       guard.succeeded(round)

@@ -21,6 +21,7 @@ export interface Watched extends Decided {
 export interface WatchedCheck {
   readonly domain: string
   readonly index: PolicyIndex
+  readonly requestId: string | undefined
   readonly aside: readonly AsideDescriptor[]
   /** What was decided of the check. */
   readonly decided: readonly Decided[]
@@ -72,7 +73,7 @@ function isOthersAllowed(
 
 async function readTargets(
   context: DecideContext,
-  { domain, index }: WatchedCheck,
+  { domain, index, requestId }: WatchedCheck,
   asked: { readonly aside: AsideDescriptor; readonly watch: Watch; readonly cost: number },
 ) {
   const { aside, watch, cost } = asked
@@ -83,6 +84,7 @@ async function readTargets(
     index,
     group: route.group,
     cost,
+    requestId,
     routed: [{ ...aside, route: { ...route, ...watch } }],
   }
   const answer = await askStore(context, part, cost).catch((err: unknown) => {

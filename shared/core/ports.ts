@@ -34,7 +34,7 @@ export interface GroupCheck {
   readonly targets: readonly CheckTarget[]
   readonly cost: number
   /** Who asks; a concurrency limit needs it, because tokens are held by it. One that holds already passes again. */
-  readonly requestId?: string
+  readonly requestId?: string | undefined
 }
 
 export type DenialReason = 'limit' | 'cost_exceeds_capacity'

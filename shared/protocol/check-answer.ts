@@ -34,8 +34,10 @@ export interface WatchedDecision extends CheckDecision {
 /**
  * The answer of `POST /v1/check`. Allowed when every limit allows; otherwise nothing was spent.
  *
- * `watched` and `unlimited` (positions of descriptors) are there when they are not empty. `revision` is the highest policy revision that this enforcer applies. `degraded`: at least one decision was
- * made without the store. `unmatched` is there, and true, when no policy governs any descriptor.
+ * `watched` and `unlimited` (positions of descriptors) are there when they are not empty. `revision` is the highest
+ * policy revision that this enforcer applies. `degraded`: at least one decision was made without the store.
+ * `unmatched` is there, and true, when no policy governs any descriptor. `requestId` is that of the request; without
+ * one an answer that says who holds tokens of a concurrency limit brings its own.
  */
 export interface CheckAnswer {
   readonly allowed: boolean
@@ -46,6 +48,7 @@ export interface CheckAnswer {
   readonly watched?: readonly WatchedDecision[]
   readonly unlimited?: readonly number[]
   readonly unmatched?: true
+  readonly requestId?: string
 }
 
 /** The parts of a decision's JSON that only a change of policy changes, written once per limit. */
@@ -98,6 +101,11 @@ export function encodeAnswer(answer: {
   }`
   const unmatched = answer.unmatched ? ',"unmatched":true' : ''
   return `{"allowed":${allowed},"region":${regionJson},"revision":${revision},"degraded":${degraded},"decisions":[${decisions}]${besides}${unmatched}}`
+}
+
+/** `answer`, the JSON of a `CheckAnswer`, with the id of its request. */
+export function withRequestId(answer: string, requestId: string): string {
+  return `${answer.slice(0, -1)},"requestId":${JSON.stringify(requestId)}}`
 }
 
 /** Whole seconds after which a check that met these decisions can pass; null where waiting never helps. */

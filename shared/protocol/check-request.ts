@@ -8,11 +8,12 @@ import {
 import { TOKENS_MAX } from '../core/units.ts'
 import { type InputProblem, QuotaError } from '../errors.ts'
 
-/** The body of `POST /v1/check`. `cost` 0 reads without spending. */
+/** The body of `POST /v1/check`. `cost` 0 reads without spending; `requestId` names the check for later. */
 export interface CheckRequest {
   readonly domain: string
   readonly descriptors: readonly Descriptor[]
   readonly cost: number
+  readonly requestId?: string
 }
 
 /** Largest body of a check. The largest valid one is bigger; no honest descriptor set comes near it. */
@@ -27,7 +28,10 @@ const PROBLEMS_MAX = 20
 /** Distinct unpaired surrogates become the same UTF-8 bytes, so two descriptors would share one counter. */
 const UNPAIRED_SURROGATE = /\p{Surrogate}/u
 
-const REQUEST_FIELDS: readonly string[] = ['domain', 'descriptors', 'cost']
+/** Room for any trace or request id. */
+export const REQUEST_ID_BYTES_MAX = 128
+
+const REQUEST_FIELDS: readonly string[] = ['domain', 'descriptors', 'cost', 'requestId']
 const DESCRIPTOR_FIELDS: readonly string[] = ['entries']
 const ENTRY_FIELDS: readonly string[] = ['key', 'value']
 
@@ -43,19 +47,22 @@ export function parseCheckRequest(body: unknown): CheckRequest {
     throw invalidCheck([{ field: 'body', message: 'must be a JSON object', fix: FIX_BODY }])
   }
   refuseUnknown(body, REQUEST_FIELDS, (name) => problems.push(unknownField(name, REQUEST_FIELDS)))
-  const { domain, descriptors, cost } = body
+  const { domain, descriptors, cost, requestId } = body
   const wrong = textProblem(domain, DOMAIN_BYTES_MAX)
   if (wrong !== null) problems.push({ field: 'domain', ...wrong })
   validateDescriptors(descriptors, problems)
   const costProblem = cost === undefined ? null : problemOfCost(cost)
   if (costProblem !== null) problems.push(costProblem)
+  const wrongId = requestId === undefined ? null : textProblem(requestId, REQUEST_ID_BYTES_MAX)
+  if (wrongId !== null) problems.push({ field: 'requestId', ...wrongId })
   if (problems.length > 0) throw invalidCheck(problems)
   // Every part was checked above; -0 becomes 0.
-  return {
+  const check = {
     domain: domain as string,
     descriptors: descriptors as readonly Descriptor[],
     cost: cost === undefined ? 1 : (cost as number) + 0,
   }
+  return requestId === undefined ? check : { ...check, requestId: requestId as string }
 }
 
 const FIX_BODY =

@@ -176,6 +176,15 @@ describe('POST /v1/check', () => {
     ])
   })
 
+  it('says the id of a request that came with one, and no other', async () => {
+    expect((await post(valid)).json()).not.toHaveProperty('requestId')
+    expect((await post({ ...valid, requestId: 'a"b' })).json().requestId).toBe('a"b')
+    for (const requestId of ['', 'x'.repeat(129), 7, null]) {
+      const reply = await post({ ...valid, requestId })
+      expect(reply.json().errors[0].field).toBe('requestId')
+    }
+  })
+
   it('takes JSON with a charset', async () => {
     expect((await post(valid, { type: 'application/json; charset=utf-8' })).statusCode).toBe(200)
   })
@@ -282,6 +291,43 @@ describe('POST /v1/check', () => {
     const reply = await post(valid)
     expect(reply.statusCode).toBe(500)
     expect(reply.body).not.toContain('secret')
+  })
+})
+
+describe('POST /v1/check/batch', () => {
+  const batch = (checks: unknown) => post({ checks }, { url: '/v1/check/batch' })
+
+  it('answers each check on its own, in order, whatever becomes of the others', async () => {
+    const answers = [admit, refuse]
+    answer = async () => ({ atUs: 1, decisions: [answers.shift() ?? admit] })
+    const reply = await batch([valid, { ...valid, cost: -1 }, { ...valid, requestId: 'mine' }])
+    expect(reply.statusCode).toBe(200)
+    expect(reply.json().answers).toMatchObject([
+      { status: 200, answer: { allowed: true } },
+      { status: 400, problem: { code: 'QUOTA_INVALID_INPUT', errors: [{ field: 'cost' }] } },
+      { status: 200, answer: { allowed: false, requestId: 'mine' } },
+    ])
+    expect(await series('quotaplane_invalid_checks_total', '')).toBe(1)
+  })
+
+  it('says in its place which check could not be decided', async () => {
+    answer = () =>
+      new Promise((resolve) => setImmediate(() => resolve({ atUs: 1, decisions: [admit] })))
+    const reply = await batch([valid, valid, valid])
+    expect(reply.json().answers.map((one: { status: number }) => one.status)).toEqual([
+      200, 200, 503,
+    ])
+  })
+
+  it.each([
+    ['no checks', { checks: [] }, 'checks'],
+    ['too many', { checks: Array.from({ length: 129 }, () => valid) }, 'checks'],
+    ['a list', [valid], 'body'],
+    ['an unknown field', { checks: [valid], check: 1 }, 'check'],
+  ])('refuses %s', async (_what, payload, field) => {
+    const reply = await post(payload, { url: '/v1/check/batch' })
+    expect(reply.statusCode).toBe(400)
+    expect(reply.json().errors).toMatchObject([{ field, fix: expect.any(String) }])
   })
 })
 

@@ -1,0 +1,49 @@
+import type { FastifyInstance } from 'fastify'
+import { isQuotaError } from '../../shared/errors.ts'
+import { encodeBatchItem, parseBatch } from '../../shared/protocol/check-batch.ts'
+import { CHECK_BODY_BYTES_MAX, parseCheckRequest } from '../../shared/protocol/check-request.ts'
+import { type AnswerContext, encodeVerdict } from './answer.ts'
+import type { CheckRouteOptions } from './check-route.ts'
+import { nameAsk } from './named-ask.ts'
+import { type CheckRunner, countFailure, runCheck } from './run-check.ts'
+
+export const BATCH_PATH = '/v1/check/batch'
+
+/** Room for the largest batch of usual checks. */
+const BODY_BYTES_MAX = 4 * CHECK_BODY_BYTES_MAX
+
+const JSON_TYPE = 'application/json; charset=utf-8'
+
+/**
+ * Adds `POST /v1/check/batch`: several checks at once, decided in their order for one counter, each apart from the
+ * others, so that the answer of one never depends on another's. It is 200; each item has a status of its own.
+ */
+export function useBatches(app: FastifyInstance, options: CheckRouteOptions): void {
+  const { region, clock, isRunning } = options
+  const context = { regionJson: JSON.stringify(region), clock, isRunning }
+  app.post(BATCH_PATH, { bodyLimit: BODY_BYTES_MAX }, async (req, reply) => {
+    const checks = parseBatch(req.body)
+    const items = await Promise.all(checks.map((check) => answerItem(options, check, context)))
+    if (!isRunning()) void reply.header('connection', 'close')
+    void reply.header('content-type', JSON_TYPE)
+    return `{"answers":[${items.join(',')}]}`
+  })
+}
+
+/** What is wrong with one check, or keeps it from being decided, is said in its place; a bug fails the batch. */
+async function answerItem(
+  runner: CheckRunner,
+  body: unknown,
+  context: AnswerContext,
+): Promise<string> {
+  try {
+    const named = nameAsk(parseCheckRequest(body))
+    const verdict = await runCheck(runner, named.ask)
+    return encodeBatchItem(200, encodeVerdict(verdict, named, context.regionJson))
+  } catch (err) {
+    if (!isQuotaError(err)) throw err
+    countFailure(runner, err.status)
+    const { status, code, message: detail, problems: errors } = err
+    return encodeBatchItem(status, JSON.stringify({ status, code, detail, errors }))
+  }
+}
