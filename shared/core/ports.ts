@@ -37,6 +37,21 @@ export interface GroupCheck {
   readonly requestId?: string | undefined
 }
 
+/** A check of a request that can be told from all others by its id. */
+export type RequestCheck = GroupCheck & { readonly requestId: string }
+
+/** What became of a refund; `credited` says of each target whether anything was. */
+export interface RefundAnswer {
+  /** `repeated`: this request was refunded before. `too_late`: it was admitted more than an hour ago. */
+  readonly outcome: 'refunded' | 'repeated' | 'too_late'
+  readonly credited: readonly boolean[]
+}
+
+/** Tokens that each target had free again: 0 where the request held none (any more), or where none are held. */
+export interface ReleaseAnswer {
+  readonly released: readonly number[]
+}
+
 export type DenialReason = 'limit' | 'cost_exceeds_capacity'
 
 /** What one limit says of one check. Times are from the instant of the decision (Redis TIME). */
@@ -70,10 +85,17 @@ export interface CheckStore {
   check(check: GroupCheck, version: number): Promise<CheckAnswer>
   /**
    * Gives the tokens of an admitted check back; `atUs` is that check's answer. Never above capacity, never into
-   * another window, never into a bucket long after, never for a counter that has expired. At most once: it is not
-   * repeated on failure.
+   * another window, never into a bucket what it refilled since by itself, never for a counter that has expired. At
+   * most once: it is not repeated on failure.
    */
   giveBack(check: GroupCheck, version: number, atUs: number): Promise<void>
+  /**
+   * As `giveBack`, once for each request id and slot group however often it is asked for: repeat it on failure. What
+   * holders hold is not refunded but released.
+   */
+  refund(check: RequestCheck, version: number, atUs: number): Promise<RefundAnswer>
+  /** Frees what the request holds of concurrency limits; passes over other limits. Idempotent. */
+  release(check: RequestCheck, version: number): Promise<ReleaseAnswer>
 }
 
 /** A region's policies as its enforcers read them; `version` grows with each change in the region. */

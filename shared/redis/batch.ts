@@ -14,6 +14,12 @@ export interface Waiting<Answer> {
   readonly reject: (err: unknown) => void
 }
 
+/** One check for a script; `given` for the script that takes it back. */
+export interface Call {
+  readonly check: GroupCheck
+  readonly given: { readonly atUs: number; readonly mark: string | null } | null
+}
+
 /** Which batch a call can join: one script call has one slot group and one policy version. */
 export interface BatchKind {
   readonly group: number
@@ -40,7 +46,7 @@ export class Batch<Answer> {
   isRepeated = false
   readonly #items: Doubles
   readonly #limits: Doubles
-  readonly #counterIndexes = new Map<string, number>()
+  readonly #keyIndexes = new Map<string, number>()
   readonly #limitIndexes = new Map<RegionLimit, number>()
   #lastLimit: RegionLimit | null = null
   #lastLimitIndex = 0
@@ -59,16 +65,19 @@ export class Batch<Answer> {
     return { items: this.#items, limits: this.#limits }
   }
 
-  /** Adds one call, packed as the script's header describes; `atUs` null for scripts that take no instant. */
-  add(check: GroupCheck, atUs: number | null, waiting: Waiting<Answer>): void {
+  /** Adds one call, packed as the script's header describes. */
+  add({ check, given }: Call, waiting: Waiting<Answer>): void {
     const { cost, targets } = check
     const items = this.#items
     items.push(cost)
-    if (atUs !== null) items.push(atUs)
+    if (given !== null) {
+      items.push(given.atUs)
+      items.push(given.mark === null ? 0 : this.#keyIndex(given.mark, asIs))
+    }
     items.push(targets.length)
     for (const { limit, counter } of targets) {
       items.push(limit === this.#lastLimit ? this.#lastLimitIndex : this.#limitIndex(limit))
-      items.push(this.#counterIndex(counter))
+      items.push(this.#keyIndex(counter, counterKey))
       if (limit.algorithm === 'concurrency') this.#pushHolder(check.requestId)
     }
     this.targets += targets.length
@@ -80,7 +89,7 @@ export class Batch<Answer> {
     return new ScriptCommand({
       sha,
       firstKey,
-      keyCount: keyCount + this.#counterIndexes.size,
+      keyCount: keyCount + this.#keyIndexes.size,
       keysText: keysText + this.#keysText,
       version: this.kind.version,
       limits: this.#limits,
@@ -105,13 +114,18 @@ export class Batch<Answer> {
     return index
   }
 
-  #counterIndex(counter: string): number {
-    const known = this.#counterIndexes.get(counter)
+  /** Counters and marks are told apart by their first character. */
+  #keyIndex(name: string, keyOf: (name: string) => string): number {
+    const known = this.#keyIndexes.get(name)
     if (known !== undefined) return known
-    this.#keysText += bulk(counterKey(counter))
-    const index = this.#counterIndexes.size + 1
-    this.#counterIndexes.set(counter, index)
-    assert(index === this.#counterIndexes.size, 'each counter is a key once')
+    this.#keysText += bulk(keyOf(name))
+    const index = this.#keyIndexes.size + 1
+    this.#keyIndexes.set(name, index)
+    assert(index === this.#keyIndexes.size, 'each key is there once')
     return index
   }
+}
+
+function asIs(name: string): string {
+  return name
 }

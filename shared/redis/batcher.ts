@@ -3,7 +3,7 @@ import { assert } from '../core/assert.ts'
 import { SLOT_GROUPS } from '../core/counter-id.ts'
 import type { GroupCheck } from '../core/ports.ts'
 import { QuotaError } from '../errors.ts'
-import { Batch, type GroupPrefix, groupPrefix } from './batch.ts'
+import { Batch, type Call, type GroupPrefix, groupPrefix } from './batch.ts'
 import { Deadlines } from './deadlines.ts'
 import { Doubles } from './doubles.ts'
 import { type Refusal, refusalOf } from './scripts.ts'
@@ -57,7 +57,7 @@ export class Batcher<Answer> {
     this.#prefixes = groups.map((group) => groupPrefix(options.keysOf(group)))
   }
 
-  call(check: GroupCheck, version: number, atUs: number | null): Promise<Answer> {
+  call(check: GroupCheck, version: number, given: Call['given'] = null): Promise<Answer> {
     const lane = this.#laneOf(check.group)
     if (lane.isHanging) return Promise.reject(tooLate(this.#options.deadlineMs))
     if (this.#waiting >= this.#options.waitingMax) {
@@ -68,7 +68,7 @@ export class Batcher<Answer> {
     this.#flushSoon()
     return new Promise((resolve, reject) => {
       const waiting = { targets: check.targets.length, resolve, reject }
-      this.#batchFor(lane, check, version).add(check, atUs, waiting)
+      this.#batchFor(lane, check, version).add({ check, given }, waiting)
     })
   }
 

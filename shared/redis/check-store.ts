@@ -4,11 +4,21 @@
  */
 import type { Redis } from 'ioredis'
 import { assert } from '../core/assert.ts'
-import type { CheckAnswer, CheckStore, GroupCheck, LimitDecision } from '../core/ports.ts'
+import type {
+  CheckAnswer,
+  CheckStore,
+  GroupCheck,
+  LimitDecision,
+  RefundAnswer,
+  ReleaseAnswer,
+  RequestCheck,
+} from '../core/ports.ts'
 import { TOKENS_MAX } from '../core/units.ts'
 import type { Batch } from './batch.ts'
 import { Batcher } from './batcher.ts'
-import { groupKeys } from './keys.ts'
+import { holderDigest } from './holder.ts'
+import { groupKeys, refundKey } from './keys.ts'
+import { unpackDoubles } from './layout.ts'
 import { bytesOf } from './scripts.ts'
 import { ServedScripts } from './served-scripts.ts'
 
@@ -57,25 +67,37 @@ export function createCheckStore(options: CheckStoreOptions): CheckStore {
     },
     answer: answerChecks,
   })
-  const returns = new Batcher<void>({
+  const returns = new Batcher<RefundAnswer>({
     ...common,
     script: 'giveBack',
     keysOf: (group) => {
       const { meta, usage } = groupKeys(group)
       return [meta, usage]
     },
-    answer: (batch) => {
-      for (const { resolve } of batch.waiting) resolve()
-    },
+    answer: answerReturns,
+  })
+  const releases = new Batcher<ReleaseAnswer>({
+    ...common,
+    script: 'release',
+    keysOf: (group) => [groupKeys(group).meta],
+    answer: answerReleases,
   })
   return {
     check(check: GroupCheck, version: number) {
       assertCost(check.cost)
-      return checks.call(check, version, null)
+      return checks.call(check, version)
     },
-    giveBack(check: GroupCheck, version: number, atUs: number) {
+    async giveBack(check: GroupCheck, version: number, atUs: number) {
       assertCost(check.cost)
-      return returns.call(check, version, atUs)
+      await returns.call(check, version, { atUs, mark: null })
+    },
+    refund(check: RequestCheck, version: number, atUs: number) {
+      assertCost(check.cost)
+      const mark = refundKey(check.group, holderDigest(check.requestId))
+      return returns.call(check, version, { atUs, mark })
+    },
+    release(check: RequestCheck, version: number) {
+      return releases.call(check, version)
     },
   }
 }
@@ -94,6 +116,34 @@ function answerChecks(batch: Batch<CheckAnswer>, reply: unknown): void {
     resolve({ atUs, decisions })
   }
   assert(position === bytes.length, 'a reply has one decision for each target')
+}
+
+const REFUND_OUTCOMES: ReadonlyMap<number, RefundAnswer['outcome']> = new Map([
+  [1, 'refunded'],
+  [0, 'repeated'],
+  [-1, 'too_late'],
+])
+
+function answerReturns(batch: Batch<RefundAnswer>, reply: unknown): void {
+  const doubles = unpackDoubles(bytesOf(reply))
+  let position = 0
+  for (const { targets, resolve } of batch.waiting) {
+    const outcome = REFUND_OUTCOMES.get(doubles[position] ?? 1) ?? 'refunded'
+    const credited = [...doubles.subarray(position + 1, position + 1 + targets)]
+    position += 1 + targets
+    resolve({ outcome, credited: credited.map((one) => one === 1) })
+  }
+  assert(position === doubles.length, 'a reply has one outcome for each target')
+}
+
+function answerReleases(batch: Batch<ReleaseAnswer>, reply: unknown): void {
+  const doubles = unpackDoubles(bytesOf(reply))
+  let position = 0
+  for (const { targets, resolve } of batch.waiting) {
+    resolve({ released: [...doubles.subarray(position, position + targets)] })
+    position += targets
+  }
+  assert(position === doubles.length, 'a reply has one number for each target')
 }
 
 function decisionAt(doubles: DataView, position: number): LimitDecision {

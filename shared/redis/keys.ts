@@ -37,6 +37,11 @@ export function counterKey(id: CounterId): string {
   return `c:${id}`
 }
 
+/** Marks that a request was refunded; `digest` is of its id. */
+export function refundKey(group: number, digest: string): string {
+  return `r:{${SLOT_GROUP_TAGS[group]}}${digest}`
+}
+
 export const REGION_KEYS = {
   /** Who leads the region, until when. */
   leader: 'qp:{qp}:leader',
@@ -62,3 +67,4 @@ export type RegionField =
   | 'replicationId'
   | 'checkSha'
   | 'giveBackSha'
+  | 'releaseSha'

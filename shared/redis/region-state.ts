@@ -4,6 +4,7 @@ import type { LedgerRow, PairState } from '../core/ledger/types.ts'
 import type { Policy, RegionId, RegionPolicy } from '../core/policy.ts'
 import { GROUP_KEYS, REGION_KEYS, type RegionField } from './keys.ts'
 import type { RegionLink } from './region-link.ts'
+import { SERVED_FIELDS } from './served-scripts.ts'
 
 /** Rows asked for at a time, so that reading a long ledger does not stall the checks. */
 const SCAN_COUNT = 256
@@ -41,7 +42,9 @@ export async function readRegionState(link: RegionLink): Promise<RegionState> {
     seqReserved: Number(field('seqReserved')),
     members: field('members') === '' ? [] : (JSON.parse(field('members')) as RegionId[]),
     replicationId: field('replicationId'),
-    shas: [field('checkSha'), field('giveBackSha')].filter((sha) => sha !== ''),
+    shas: Object.values(SERVED_FIELDS)
+      .map(field)
+      .filter((sha) => sha !== ''),
     pairs: Object.fromEntries(
       Object.entries(pairs).map(([peer, json]) => [peer, JSON.parse(json) as PairState]),
     ),

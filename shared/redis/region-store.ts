@@ -17,6 +17,7 @@ import { loadScript, RegionLink, unavailable } from './region-link.ts'
 import { WrittenPolicies } from './region-policies.ts'
 import { readRegionState } from './region-state.ts'
 import { bytesOf, readScripts, type ScriptTexts, textFor } from './scripts.ts'
+import { SERVED_FIELDS, SERVED_NAMES, type ServedShas } from './served-scripts.ts'
 import type { MonotonicClock } from './store-clock.ts'
 import { shareCalls, writeGroupShares } from './write-shares.ts'
 
@@ -149,16 +150,18 @@ class RedisRegionStore implements RegionStore {
 
   async serve(): Promise<void> {
     const { fence, replicationId } = this.#link.opened
-    const [checkSha, giveBackSha] = await this.#link.within('load the check scripts', () =>
+    const scripts = Object.keys(SERVED_NAMES) as (keyof ServedShas)[]
+    const shas = await this.#link.within('load the check scripts', () =>
       Promise.all(
-        (['check', 'give-back'] as const).map((name) =>
-          loadScript(this.#link.redis, textFor(this.#link.textOf(name), { replicationId, fence })),
-        ),
+        scripts.map((script) => {
+          const text = this.#link.textOf(SERVED_NAMES[script])
+          return loadScript(this.#link.redis, textFor(text, { replicationId, fence }))
+        }),
       ),
     )
-    assert(checkSha !== undefined && giveBackSha !== undefined, 'each script has a SHA')
+    const fields = scripts.map((script, index) => [SERVED_FIELDS[script], shas[index]])
     await this.#setMeta({ serving: true })
-    await this.#writeRegion({ replicationId, checkSha, giveBackSha })
+    await this.#writeRegion({ replicationId, ...Object.fromEntries(fields) })
   }
 
   reserveSeq(upTo: number): Promise<void> {
@@ -294,7 +297,7 @@ class RedisRegionStore implements RegionStore {
   }
 
   async #areLoaded(shas: readonly string[]): Promise<boolean> {
-    if (shas.length < 2) return false
+    if (shas.length < Object.keys(SERVED_NAMES).length) return false
     const found = await this.#link.within('look for the check scripts', () =>
       this.#link.redis.script('EXISTS', ...shas),
     )

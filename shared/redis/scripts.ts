@@ -55,6 +55,12 @@ export const SCRIPTS = {
     loader: 'serve',
     includes: COUNTERS,
   },
+  release: {
+    keys: ['meta', 'counters...'],
+    args: ['version', 'limits', 'releases'],
+    loader: 'serve',
+    includes: COUNTERS,
+  },
   'claim-leadership': { keys: ['leader'], args: ['holder', 'ttlMs'], loader: 'open', includes: [] },
   'release-leadership': { keys: ['leader'], args: ['holder'], loader: 'open', includes: [] },
   'raise-fence': { keys: ['fence'], args: ['known'], loader: 'open', includes: [] },

@@ -1,10 +1,26 @@
 import type { Redis } from 'ioredis'
 import { REGION_KEYS, type RegionField } from './keys.ts'
+import type { ScriptName } from './scripts.ts'
 
 /** SHAs of the scripts that the sync daemon serves at present. */
 export interface ServedShas {
   readonly check: string
   readonly giveBack: string
+  readonly release: string
+}
+
+/** The fields in which the daemon says them. */
+export const SERVED_FIELDS: Readonly<Record<keyof ServedShas, RegionField>> = {
+  check: 'checkSha',
+  giveBack: 'giveBackSha',
+  release: 'releaseSha',
+}
+
+/** The scripts themselves. */
+export const SERVED_NAMES: Readonly<Record<keyof ServedShas, ScriptName>> = {
+  check: 'check',
+  giveBack: 'give-back',
+  release: 'release',
 }
 
 /**
@@ -34,9 +50,9 @@ export class ServedScripts {
   }
 
   async #readOnce(): Promise<ServedShas | null> {
-    const fields: RegionField[] = ['checkSha', 'giveBackSha']
-    const [check, giveBack] = await this.#redis.hmget(REGION_KEYS.region, ...fields)
-    this.#shas = check && giveBack ? { check, giveBack } : null
+    const shas = await this.#redis.hmget(REGION_KEYS.region, ...Object.values(SERVED_FIELDS))
+    const entries = Object.keys(SERVED_FIELDS).map((script, index) => [script, shas[index]])
+    this.#shas = shas.every(Boolean) ? (Object.fromEntries(entries) as ServedShas) : null
     return this.#shas
   }
 }

@@ -5,10 +5,10 @@ import type { LedgerRow, ShareWrite } from '../../shared/core/ledger/types.ts'
 import type { RegionLimit, RegionLimitSpec, RegionPolicySpec } from '../../shared/core/policy.ts'
 import type {
   CheckStore,
-  GroupCheck,
   LimitDecision,
   PolicyReader,
   RegionStore,
+  RequestCheck,
 } from '../../shared/core/ports.ts'
 import { POOL_UNITS } from '../../shared/core/units.ts'
 import { createCheckStore } from '../../shared/redis/check-store.ts'
@@ -35,6 +35,7 @@ export class RedisRegion {
   daemon: RegionStore
   limits: readonly RegionLimit[] = []
   version = 0
+  #requests = 0
 
   private constructor(server: RedisServer, redis: Redis, time: TestTime, daemon: RegionStore) {
     this.server = server
@@ -93,12 +94,14 @@ export class RedisRegion {
     return limit
   }
 
-  target(cost: number, key = 'acme', ids: readonly number[] = [1]): GroupCheck {
+  /** A check of a request of its own. */
+  target(cost: number, key = 'acme', ids: readonly number[] = [1]): RequestCheck {
     const entries = [{ key: 'tenant', value: key }]
     const group = slotGroup({ domain: 'api', entries })
     return {
       group,
       cost,
+      requestId: `request ${++this.#requests}`,
       targets: ids.map((id) => ({
         limit: this.limit(id),
         counter: counterId({

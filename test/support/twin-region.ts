@@ -9,7 +9,12 @@ import {
 import { algorithmOf } from '../../shared/core/algorithms/registry.ts'
 import type { ShareOutcome, ShareWrite } from '../../shared/core/ledger/types.ts'
 import type { RegionLimit } from '../../shared/core/policy.ts'
-import type { GroupCheck, LimitDecision } from '../../shared/core/ports.ts'
+import type {
+  GroupCheck,
+  LimitDecision,
+  RefundAnswer,
+  RequestCheck,
+} from '../../shared/core/ports.ts'
 import { TOKENS_MAX } from '../../shared/core/units.ts'
 import { TEST_OFFSET_MS } from './test-time.ts'
 
@@ -21,12 +26,16 @@ interface Counter {
   readonly returned: number
 }
 
+/** As in `lua/give-back.lua`. */
+const REFUND_MAX_US = 3_600_000_000
+
 const NONE: Counter = { state: null, share: null, admitted: 0, denied: 0, returned: 0 }
 
 /** A region's counters in memory, decided by the pure algorithms: what the scripts must agree with. */
 export class TwinRegion {
   boot: Boot = { startUs: 0, recovering: false }
   readonly counters = new Map<string, Counter>()
+  readonly #refunded = new Set<string>()
 
   check(check: GroupCheck, nowUs: number): readonly LimitDecision[] {
     const { targets, cost, requestId: holder = '' } = check
@@ -53,13 +62,42 @@ export class TwinRegion {
     })
   }
 
-  giveBack(check: GroupCheck, atUs: number, nowUs: number): void {
+  /** Says of each target whether anything was credited. */
+  giveBack(check: GroupCheck, atUs: number, nowUs: number): readonly boolean[] {
     const { targets, cost, requestId: holder = '' } = check
-    for (const { limit, counter } of targets) {
+    return targets.map(({ limit, counter }) => {
       const algorithm = algorithmOf(limit)
-      const after = algorithm.giveBack(this.#settle(counter, limit, nowUs), { cost, atUs, holder })
+      const given = { cost, atUs, holder }
+      const after = algorithm.giveBack(this.#settle(counter, limit, nowUs), given)
       if (after !== null) this.#put(counter, algorithm.store(after), { returned: cost })
-    }
+      return after !== null
+    })
+  }
+
+  refund(check: RequestCheck, atUs: number, nowUs: number): RefundAnswer {
+    const mark = `${check.group} ${check.requestId}`
+    const none = check.targets.map(() => false)
+    if (this.#refunded.has(mark)) return { outcome: 'repeated', credited: none }
+    if (nowUs - atUs > REFUND_MAX_US) return { outcome: 'too_late', credited: none }
+    this.#refunded.add(mark)
+    const credited = check.targets.map((target) => {
+      if (target.limit.algorithm === 'concurrency') return false
+      return this.giveBack({ ...check, targets: [target] }, atUs, nowUs)[0] === true
+    })
+    return { outcome: 'refunded', credited }
+  }
+
+  /** Tokens that each target had free again. */
+  release(check: RequestCheck, nowUs: number): readonly number[] {
+    return check.targets.map(({ limit, counter }) => {
+      const algorithm = algorithmOf(limit)
+      const before = this.#settle(counter, limit, nowUs)
+      const after = algorithm.release?.(before, check.requestId) ?? null
+      if (after === null) return 0
+      this.#put(counter, algorithm.store(after), {})
+      const { held } = before as unknown as { readonly held: number }
+      return held - (after as unknown as { readonly held: number }).held
+    })
   }
 
   writeShare(write: ShareWrite, limit: RegionLimit, nowUs: number): ShareOutcome {

@@ -11,6 +11,7 @@ import type { CheckStore, GroupCheck, LimitDecision } from '../../../shared/core
 import { type ErrorCode, QuotaError } from '../../../shared/errors.ts'
 import { systemClock } from '../../../shared/runtime/clock.ts'
 import { createRegistry } from '../../../shared/runtime/metrics.ts'
+import { NEVER_ASKED } from '../../support/idle-store.ts'
 import { aRegionLimit, aRegionPolicy } from '../../support/region-policy.ts'
 
 /** A policy of one limit for each of these keys, all of them in slot groups of their own. */
@@ -45,6 +46,8 @@ function indexOf(set: readonly RegionPolicy[], version = 1): PolicyIndex {
 /** Answers each group as `script` says for its first limit, and remembers what it was asked. */
 class ScriptedStore implements CheckStore {
   readonly asked: string[] = []
+  readonly refund = NEVER_ASKED.refund
+  readonly release = NEVER_ASKED.release
   script: (key: string, check: GroupCheck, version: number) => LimitDecision = () => admit
 
   async check(check: GroupCheck, version: number) {

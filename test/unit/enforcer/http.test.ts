@@ -11,6 +11,7 @@ import { DRAFT_HEADERS } from '../../../shared/protocol/rate-limit-headers.ts'
 import { systemClock } from '../../../shared/runtime/clock.ts'
 import { createLogger } from '../../../shared/runtime/logger.ts'
 import { createRegistry, type Registry } from '../../../shared/runtime/metrics.ts'
+import { NEVER_ASKED } from '../../support/idle-store.ts'
 import { aRegionPolicy } from '../../support/region-policy.ts'
 
 const admit: LimitDecision = {
@@ -57,7 +58,7 @@ beforeEach(() => {
     isRunning: () => isRunning,
     inFlight,
     context: {
-      store: { check: () => answer(), giveBack: async () => {} },
+      store: { check: () => answer(), giveBack: async () => {}, ...NEVER_ASKED },
       policies: { current: () => index, refresh: async () => {} },
       routes,
       guard,
