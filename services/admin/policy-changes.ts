@@ -14,6 +14,7 @@ import {
 import type { StoredPolicy } from '../../shared/postgres/policy-rows.ts'
 import { listRegions } from '../../shared/postgres/regions.ts'
 import type { PolicyDocument } from '../../shared/protocol/policy.ts'
+import { reviewPolicy } from '../../shared/protocol/policy-warnings.ts'
 import { invalidInput } from '../../shared/protocol/zod-problems.ts'
 import { writeLimits } from './limit-changes.ts'
 import { checkPrecondition, type Precondition } from './preconditions.ts'
@@ -46,7 +47,10 @@ export async function putPolicy(
     await lockPlane(trx)
     const before = await findPolicy(trx, key)
     checkPrecondition(change.precondition, nameOf(key), before)
-    await refuseUnknownRegions(trx, document)
+    const stored = await listRegions(trx)
+    const members = stored.map((region) => region.id)
+    refuseUnknownRegions(members, document)
+    refuseSmallLimits(members, document)
     if (before !== null && isUnchanged(before, document)) {
       return { policy: before, outcome: 'unchanged' }
     }
@@ -56,13 +60,12 @@ export async function putPolicy(
     const values = { ...document, relaxedPercent, revision }
     const id = before?.id ?? (await insertPolicy(trx, values))
     if (before !== null) await updatePolicy(trx, id, values)
-    const attendance = attendanceOf(await listRegions(trx))
     await writeLimits(trx, {
       policyId: id,
       before: before?.limits ?? [],
       modeBefore: before?.mode ?? null,
       document,
-      attendance,
+      attendance: attendanceOf(stored),
     })
     const policy = await auditedPolicy(trx, change, before)
     return { policy, outcome: before === null ? 'created' : 'updated' }
@@ -135,8 +138,12 @@ async function auditedPolicy(
   return policy
 }
 
-async function refuseUnknownRegions(trx: Trx, document: PolicyDocument): Promise<void> {
-  const regions = (await listRegions(trx)).map((region) => region.id)
+function refuseSmallLimits(members: readonly string[], document: PolicyDocument): void {
+  const { refusals } = reviewPolicy(document, members)
+  if (refusals.length > 0) throw invalidInput(refusals)
+}
+
+function refuseUnknownRegions(regions: readonly string[], document: PolicyDocument): void {
   const problems = document.limits.flatMap((limit, index) =>
     Object.keys(limit.split)
       .filter((region) => !regions.includes(region))

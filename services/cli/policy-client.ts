@@ -1,3 +1,4 @@
+import type { InputProblem } from '../../shared/errors.ts'
 import { type PolicyReply, policyReplySchema } from '../../shared/protocol/admin-replies.ts'
 import type { PolicyInput } from '../../shared/protocol/policy.ts'
 import { type AdminClient, parseReply } from './admin-client.ts'
@@ -7,6 +8,8 @@ export interface Applied {
   readonly name: string
   readonly result: 'created' | 'updated' | 'unchanged'
   readonly revision: number
+  /** What admin warned of; the policy is saved all the same. */
+  readonly warnings: readonly InputProblem[]
 }
 
 /** Where admin keeps a policy. */
@@ -26,9 +29,22 @@ export async function applyPolicy(client: AdminClient, document: PolicyInput): P
   const before = found.status === 404 ? null : parsePolicy(found.body).revision
   const condition = before === null ? { 'if-none-match': '*' } : { 'if-match': `"${before}"` }
   const answer = await client.call({ method: 'PUT', path, body: document, headers: condition })
-  const { revision } = parsePolicy(answer.body)
-  if (before === null) return { domain, name, result: 'created', revision }
-  return { domain, name, result: revision === before ? 'unchanged' : 'updated', revision }
+  const { revision, warnings } = parsePolicy(answer.body)
+  const told = { domain, name, revision, warnings: warnings.map(problemOf) }
+  if (before === null) return { ...told, result: 'created' }
+  return { ...told, result: revision === before ? 'unchanged' : 'updated' }
+}
+
+function problemOf({
+  field,
+  message,
+  fix,
+}: {
+  field: string
+  message: string
+  fix?: string | undefined
+}): InputProblem {
+  return { field, message, ...(fix !== undefined && { fix }) }
 }
 
 /** The policy that an answer of admin holds; rejects an answer of another shape. */

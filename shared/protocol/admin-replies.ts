@@ -61,6 +61,11 @@ export const policyReplySchema = z
     revision: whole.describe('plane-wide number of the last change; also the ETag'),
     createdAt: time,
     updatedAt: time,
+    warnings: z
+      .array(z.object({ field: z.string(), message: z.string(), fix: z.string().optional() }))
+      .describe(
+        'what the policy does that its operator may not expect; it is in force all the same',
+      ),
   })
   .meta({ id: 'Policy' })
 export type PolicyReply = z.infer<typeof policyReplySchema>

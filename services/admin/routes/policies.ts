@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { listPolicies, type PolicyKey } from '../../../shared/postgres/policies.ts'
+import type { StoredPolicy } from '../../../shared/postgres/policy-rows.ts'
 import {
   type PolicyReply,
   policyListSchema,
@@ -71,7 +72,7 @@ function readRoutes(root: FastifyInstance, deps: AdminDeps): void {
       const items = found.slice(0, limit)
       const last = found.length > limit ? items.at(-1) : undefined
       return {
-        items: items.map(policyReplyOf),
+        items: items.map((policy) => shown(policy, deps)),
         next: last === undefined ? null : encodeCursor([last.domain, last.name]),
       }
     },
@@ -97,7 +98,7 @@ function readRoutes(root: FastifyInstance, deps: AdminDeps): void {
       if (isNotModified(req.headers['if-none-match'], policy.revision)) {
         return reply.code(304).send()
       }
-      return policyReplyOf(policy)
+      return shown(policy, deps)
     },
   )
   app.get(
@@ -209,7 +210,7 @@ function removeRoutes(root: FastifyInstance, deps: AdminDeps): void {
       })
       deps.onChange()
       tagged(reply, policy.revision)
-      return policyReplyOf(policy)
+      return shown(policy, deps)
     },
   )
 }
@@ -219,7 +220,11 @@ function answerChange(reply: FastifyReply, changed: ChangedPolicy, deps: AdminDe
   if (outcome !== 'unchanged') deps.onChange()
   tagged(reply, policy.revision)
   reply.code(outcome === 'created' ? 201 : 200)
-  return policyReplyOf(policy)
+  return shown(policy, deps)
+}
+
+function shown(policy: StoredPolicy, { cache }: AdminDeps): PolicyReply {
+  return policyReplyOf(policy, cache.members)
 }
 
 /** The path says which policy is meant; a body that says otherwise is a mistake and changes neither. */

@@ -1,9 +1,11 @@
+import type { RegionId } from '../../../shared/core/policy.ts'
 import { listOpenEpochs } from '../../../shared/postgres/epochs.ts'
 import type { Db } from '../../../shared/postgres/plane.ts'
 import type { StoredLimit, StoredPolicy } from '../../../shared/postgres/policy-rows.ts'
 import { listRegions } from '../../../shared/postgres/regions.ts'
 import type { PolicyReply, PolicyStatus } from '../../../shared/protocol/admin-replies.ts'
 import type { LimitDocument, PolicyDocument } from '../../../shared/protocol/policy.ts'
+import { reviewPolicy } from '../../../shared/protocol/policy-warnings.ts'
 import type { LiveView } from '../live-view.ts'
 
 /** A stored policy as its operator wrote it; putting it again changes nothing. */
@@ -26,14 +28,16 @@ export function documentOf(stored: StoredPolicy): PolicyDocument {
   }
 }
 
-/** A stored policy as admin shows it. */
-export function policyReplyOf(stored: StoredPolicy): PolicyReply {
+/** A stored policy as admin shows it in a plane of these regions. */
+export function policyReplyOf(stored: StoredPolicy, members: readonly RegionId[]): PolicyReply {
+  const document = documentOf(stored)
   return {
-    ...documentOf(stored),
+    ...document,
     id: stored.id,
     revision: stored.revision,
     createdAt: stored.createdAt.toISOString(),
     updatedAt: stored.updatedAt.toISOString(),
+    warnings: [...reviewPolicy(document, members).warnings],
     limits: enforcedLimits(stored).map((limit) => limitReplyOf(limit, candidateOf(stored, limit))),
   }
 }

@@ -3,6 +3,7 @@ import { stringify } from 'yaml'
 import { z } from 'zod'
 import { type PolicyReply, policyListSchema } from '../../../shared/protocol/admin-replies.ts'
 import { NAME_PATTERN } from '../../../shared/protocol/policy.ts'
+import { describeField } from '../admin-client.ts'
 import { CliError, EXIT } from '../errors.ts'
 import type { Io } from '../io.ts'
 import { type Applied, applyPolicy, parsePolicy, policyPath } from '../policy-client.ts'
@@ -49,7 +50,7 @@ async function applyFile(flags: z.infer<typeof fileFlags>, io: Io): Promise<void
         throw located(err, where, applied.length, policies.length)
       })
       applied.push(done)
-      if (!flags.json) printLines(io, [appliedLine(done)])
+      if (!flags.json) printLines(io, [appliedLine(done), ...warningLines(done)])
     }
   } finally {
     if (flags.json) printJson(io, { applied })
@@ -58,6 +59,10 @@ async function applyFile(flags: z.infer<typeof fileFlags>, io: Io): Promise<void
 
 function appliedLine({ domain, name, result, revision }: Applied): string {
   return `${domain}/${name} ${result} (revision ${revision})`
+}
+
+function warningLines({ warnings }: Applied): readonly string[] {
+  return warnings.map((warning) => `  warning: ${describeField(warning)}`)
 }
 
 function addGet(policy: Command, io: Io): void {

@@ -66,6 +66,22 @@ describe('a policy', () => {
     })
   })
 
+  it('too small for its regions is refused with the ways out, and saved with a warning once accepted', async () => {
+    const small = { ...own(), limits: [aLimit({ capacity: 1 })] }
+    const refused = await put(small)
+    expect(refused).toMatchObject({
+      status: 400,
+      body: { errors: [{ field: 'limits[0].capacity' }] },
+    })
+    expect(refused.body.errors[0].fix).toContain('mode "eventual"')
+    expect((await admin.call('GET', path)).status).toBe(404)
+    const saved = await put({ ...small, acceptSmallLimits: true })
+    expect(saved).toMatchObject({
+      status: 201,
+      body: { warnings: [{ field: 'limits[0].capacity' }] },
+    })
+  })
+
   it('tells of each change once, and of none that changes nothing', async () => {
     const before = admin.changes()
     const created = await put(own())
@@ -158,7 +174,9 @@ describe('a policy', () => {
     'of capacity %d split as %j comes to whole tokens that sum to it (B148)',
     async (capacity, split, tokens) => {
       await admin.register('a', 'b', 'c', 'd')
-      const { body } = await put(own({ limits: [aLimit({ capacity, split })] }))
+      const { body } = await put(
+        own({ acceptSmallLimits: true, limits: [aLimit({ capacity, split })] }),
+      )
       const { base } = body.limits[0]
       const shares = Object.keys(split).map((region) =>
         Math.round(((base[region] ?? 0) * capacity) / 1_000_000),

@@ -99,7 +99,8 @@ describe('a stored policy', () => {
   ])('%s reads as it was written, for operators and for regions', async (_kind, document) => {
     const policy = await put(document)
     expect(documentOf(policy)).toMatchObject(document)
-    expect(policyReplySchema.parse(policyReplyOf(policy))).toEqual(policyReplyOf(policy))
+    const shown = policyReplyOf(policy, Object.keys(SPLIT))
+    expect(policyReplySchema.parse(shown)).toEqual(shown)
     expect(wirePolicySchema.parse(policyOf(policy))).toEqual(policyOf(policy))
   })
 })
