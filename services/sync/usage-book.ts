@@ -40,10 +40,12 @@ export class UsageBook {
   goOn({ self, incarnation }: LedgerState, rows: readonly UsageRow[]): void {
     const left = new Map(rows.map((row) => [windowKey(row), row]))
     const missing = new Map<string, UsageCount>()
-    for (const window of this.table.own.values()) {
-      const counted = window.counts.get(self)?.get(incarnation)
-      const key = windowKey(window)
-      if (counted !== undefined) missing.set(key, minus(counted, left.get(key)))
+    for (const { limitId, usageEpoch, windows } of this.table.own.values()) {
+      for (const [window, counts] of windows) {
+        const counted = counts.get(self)?.get(incarnation)
+        const key = windowKey({ limitId, usageEpoch, window })
+        if (counted !== undefined) missing.set(key, minus(counted, left.get(key)))
+      }
     }
     this.#corrections = missing
   }

@@ -141,7 +141,11 @@ describe('usage of all regions', () => {
       table = mergeForeign(table, { region: 'eu-west-1', incarnation: window, rows }, rules)
       table = pruneUsage(recordOwn(table, { incarnation: 1, rows }, rules), rules)
     }
-    expect([table.own.size, table.foreign.size]).toEqual([USAGE_WINDOWS_MAX, USAGE_WINDOWS_MAX])
+    const kept = [table.own, table.foreign].map((limits) => [...limits.values()])
+    expect(kept.map(([limit]) => limit?.windows.size)).toEqual([
+      USAGE_WINDOWS_MAX,
+      USAGE_WINDOWS_MAX,
+    ])
     for (let incarnation = 1; incarnation <= 2 * USAGE_INCARNATIONS_MAX; incarnation++) {
       table = merge(table, [{ region: 'b', incarnation, rows: [aRow({ admitted: 1 })] }])
     }
@@ -158,6 +162,39 @@ describe('a published record', () => {
     const two = publishOwn(one.table, { incarnation: 1, seq: 11, ackedSeq: 9 })
     expect(two.rows).toEqual(one.rows)
     expect(publishOwn(two.table, { incarnation: 1, seq: 12, ackedSeq: 10 }).rows).toEqual([])
+  })
+
+  it('repeats what a listener that fell back may not have, although another has it', () => {
+    let table = recordOwn(EMPTY, { incarnation: 1, rows: [aRow({ admitted: 7 })] }, RULES)
+    table = publishOwn(table, { incarnation: 1, seq: 10, ackedSeq: 9 }).table
+    table = publishOwn(table, { incarnation: 1, seq: 11, ackedSeq: 10 }).table
+    const back = publishOwn(table, { incarnation: 1, seq: 12, ackedSeq: 5 })
+    expect(back.rows).toEqual([aRow({ admitted: 7 })])
+    for (const seq of [13, 2_000]) {
+      const { rows } = publishOwn(table, { incarnation: 1, seq, ackedSeq: -1 })
+      expect(rows).toEqual([aRow({ admitted: 7 })])
+    }
+  })
+
+  it('looks at nothing but what changed lately, however many limits there are', () => {
+    const limits = new Map(
+      Array.from({ length: 500 }, (_, id) => [id, { windowMs: 1_000, usageEpoch: 0 }]),
+    )
+    const rules = { limits, wallMs: NOW_WINDOW * 1_000 }
+    const rows = [...limits.keys()].map((limitId) => aRow({ limitId, admitted: 1 }))
+    let table = recordOwn(EMPTY, { incarnation: 1, rows }, rules)
+    table = publishOwn(table, { incarnation: 1, seq: 1, ackedSeq: -1 }).table
+    table = publishOwn(table, { incarnation: 1, seq: 1_000, ackedSeq: 999 }).table
+    expect(table.recent.size).toBe(0)
+    const touched = recordOwn(
+      table,
+      { incarnation: 1, rows: [aRow({ limitId: 3, admitted: 2 })] },
+      rules,
+    )
+    expect([...touched.recent.keys()]).toEqual(['3.0'])
+    expect(touched.own.get('4.0')).toBe(table.own.get('4.0'))
+    const unchanged = { region: 'eu-west-1', incarnation: 1, rows: [] }
+    expect(merge(touched, [unchanged]).foreign).toBe(touched.foreign)
   })
 
   it('carries only own counts of the present incarnation', () => {

@@ -34,18 +34,28 @@ interface OwnCount extends UsageCount {
   readonly sinceSeq: number | null
 }
 
-interface WindowOf<Count> {
+/** By region and incarnation. */
+type Counts<Count> = ReadonlyMap<RegionId, ReadonlyMap<number, Count>>
+
+/** All windows of one limit in one usage epoch. */
+interface LimitUsage<Count> {
   readonly limitId: number
   readonly usageEpoch: number
-  readonly window: number
-  /** By region and incarnation. */
-  readonly counts: ReadonlyMap<RegionId, ReadonlyMap<number, Count>>
+  readonly windows: ReadonlyMap<number, Counts<Count>>
 }
 
+type Usage<Count> = ReadonlyMap<string, LimitUsage<Count>>
+
+/**
+ * A value: what changes it gives another, and what did not change is shared between the two. A plane has thousands of
+ * limits with dozens of windows each, and a record touches a few, so nothing is ever copied but the limits it touches.
+ */
 export interface UsageTable {
   readonly self: RegionId
-  readonly own: ReadonlyMap<string, WindowOf<OwnCount>>
-  readonly foreign: ReadonlyMap<string, WindowOf<UsageCount>>
+  readonly own: Usage<OwnCount>
+  readonly foreign: Usage<UsageCount>
+  /** Limits whose own counts changed lately, with the first record that told of it; null before one did. */
+  readonly recent: ReadonlyMap<string, number | null>
 }
 
 /**
@@ -60,10 +70,16 @@ export const USAGE_WINDOWS_MAX = 64
  */
 export const USAGE_INCARNATIONS_MAX = 64
 
+/**
+ * Records for which it is remembered which limits they told of anew: half a minute of the most that are sent. One that
+ * rests on an older record costs a look at every limit.
+ */
+const RECENT_RECORDS = 300
+
 const NOTHING: UsageCount = { admitted: 0, denied: 0, returned: 0 }
 
 export function createUsageTable(self: RegionId): UsageTable {
-  return { self, own: new Map(), foreign: new Map() }
+  return { self, own: new Map(), foreign: new Map(), recent: new Map() }
 }
 
 /** Takes in what this region's Redis counted under `incarnation`. Idempotent; figures never fall. */
@@ -74,7 +90,13 @@ export function recordOwn(
 ): UsageTable {
   const fresh = (count: UsageCount, old: OwnCount | undefined): OwnCount =>
     old !== undefined && isSame(count, old) ? old : { ...count, sinceSeq: null }
-  return { ...table, own: mergeRows(table.own, { region: table.self, ...report }, rules, fresh) }
+  const own = mergeRows(table.own, { region: table.self, ...report }, rules, fresh)
+  const recent = new Map(table.recent)
+  for (const row of report.rows) {
+    const key = keyOf(row)
+    if (own.get(key) !== table.own.get(key)) recent.set(key, null)
+  }
+  return { ...table, own, recent }
 }
 
 /** Takes in a peer's rows. Rows under this region's own name are ignored: they are echoes or forgeries. */
@@ -93,11 +115,8 @@ export function mergeForeign(
 
 /** Forgets windows that ended too long ago, removed limits and usage before a reset. */
 export function pruneUsage(table: UsageTable, rules: UsageRules): UsageTable {
-  return {
-    ...table,
-    own: new Map([...table.own].filter(([, window]) => isCounted(window, rules))),
-    foreign: new Map([...table.foreign].filter(([, window]) => isCounted(window, rules))),
-  }
+  const own = pruned(table.own, rules)
+  return { ...table, own, foreign: pruned(table.foreign, rules) }
 }
 
 /**
@@ -111,19 +130,47 @@ export function publishOwn(
 ): { readonly table: UsageTable; readonly rows: readonly UsageRow[] } {
   const rows: UsageRow[] = []
   const own = new Map(table.own)
-  for (const [key, window] of table.own) {
-    const counts = window.counts.get(table.self)
+  const recent = new Map(table.recent)
+  const oldestSeq = record.seq - RECENT_RECORDS
+  for (const key of record.ackedSeq < oldestSeq ? table.own.keys() : table.recent.keys()) {
+    const limit = table.own.get(key)
+    if (limit === undefined) {
+      recent.delete(key)
+      continue
+    }
+    const told = tellLimit(limit, table.self, record, rows)
+    if (told.limit !== limit) own.set(key, told.limit)
+    if (told.sinceSeq >= oldestSeq) recent.set(key, told.sinceSeq)
+    else recent.delete(key)
+  }
+  return { table: { ...table, own, recent }, rows }
+}
+
+/** Adds a limit's rows to `rows`; gives the limit with them stamped, and the latest record that a count changed in. */
+function tellLimit(
+  limit: LimitUsage<OwnCount>,
+  self: RegionId,
+  record: { readonly incarnation: number; readonly seq: number; readonly ackedSeq: number },
+  rows: UsageRow[],
+): { readonly limit: LimitUsage<OwnCount>; readonly sinceSeq: number } {
+  const { limitId, usageEpoch } = limit
+  let windows: Map<number, Counts<OwnCount>> | null = null
+  let latest = -1
+  for (const [window, byRegion] of limit.windows) {
+    const counts = byRegion.get(self)
     const count = counts?.get(record.incarnation)
     if (counts === undefined || count === undefined) continue
-    if (count.sinceSeq !== null && count.sinceSeq <= record.ackedSeq) continue
-    const { limitId, usageEpoch, window: index } = window
+    const sinceSeq = count.sinceSeq ?? record.seq
+    latest = Math.max(latest, sinceSeq)
+    if (sinceSeq <= record.ackedSeq) continue
     const { admitted, denied, returned } = count
-    rows.push({ limitId, usageEpoch, window: index, admitted, denied, returned })
+    rows.push({ limitId, usageEpoch, window, admitted, denied, returned })
     if (count.sinceSeq !== null) continue
-    const stamped = new Map(counts).set(record.incarnation, { ...count, sinceSeq: record.seq })
-    own.set(key, { ...window, counts: new Map([[table.self, stamped]]) })
+    windows ??= new Map(limit.windows)
+    const stamped = new Map(counts).set(record.incarnation, { ...count, sinceSeq })
+    windows.set(window, new Map([[self, stamped]]))
   }
-  return { table: { ...table, own }, rows }
+  return { limit: windows === null ? limit : { ...limit, windows }, sinceSeq: latest }
 }
 
 export interface WindowUsage {
@@ -138,8 +185,8 @@ export function usageOf(
   of: { readonly limitId: number; readonly usageEpoch: number; readonly window: number },
 ): WindowUsage {
   const byRegion = new Map<RegionId, UsageCount>()
-  for (const window of [table.own.get(keyOf(of)), table.foreign.get(keyOf(of))]) {
-    for (const [region, counts] of window?.counts ?? []) {
+  for (const usage of [table.own, table.foreign]) {
+    for (const [region, counts] of usage.get(keyOf(of))?.windows.get(of.window) ?? []) {
       byRegion.set(region, [...counts.values()].reduce(add, NOTHING))
     }
   }
@@ -151,28 +198,56 @@ export function usageOf(
   }
 }
 
+interface Report {
+  readonly region: RegionId
+  readonly incarnation: number
+  readonly rows: readonly UsageRow[]
+}
+
 function mergeRows<Count extends UsageCount>(
-  windows: ReadonlyMap<string, WindowOf<Count>>,
-  report: {
-    readonly region: RegionId
-    readonly incarnation: number
-    readonly rows: readonly UsageRow[]
-  },
+  usage: Usage<Count>,
+  report: Report,
   rules: UsageRules,
   stored: (count: UsageCount, old: Count | undefined) => Count,
-): ReadonlyMap<string, WindowOf<Count>> {
-  const merged = new Map(windows)
+): Usage<Count> {
+  let merged: Map<string, LimitUsage<Count>> | null = null
+  /** Windows of limits that are this merge's own to change. */
+  const open = new Map<string, Map<number, Counts<Count>>>()
   for (const row of report.rows) {
     if (!isCounted(row, rules)) continue
-    const { limitId, usageEpoch, window } = row
-    const old = merged.get(keyOf(row))
-    const counts = new Map(old?.counts.get(report.region))
-    const before = counts.get(report.incarnation)
-    counts.set(report.incarnation, stored(larger(row, before ?? NOTHING), before))
-    const byRegion = new Map(old?.counts).set(report.region, newest(counts))
-    merged.set(keyOf(row), { limitId, usageEpoch, window, counts: byRegion })
+    const key = keyOf(row)
+    const limit = (merged ?? usage).get(key)
+    const byRegion = limit?.windows.get(row.window)
+    const before = byRegion?.get(report.region)?.get(report.incarnation)
+    const count = larger(row, before ?? NOTHING)
+    if (before !== undefined && isSame(count, before)) continue
+    merged ??= new Map(usage)
+    const windows = open.get(key) ?? new Map(limit?.windows)
+    const counts = new Map(byRegion?.get(report.region))
+    counts.set(report.incarnation, stored(count, before))
+    windows.set(row.window, new Map(byRegion).set(report.region, newest(counts)))
+    if (open.has(key)) continue
+    open.set(key, windows)
+    merged.set(key, { limitId: row.limitId, usageEpoch: row.usageEpoch, windows })
   }
-  return merged
+  return merged ?? usage
+}
+
+function pruned<Count>(usage: Usage<Count>, rules: UsageRules): Usage<Count> {
+  let kept: Map<string, LimitUsage<Count>> | null = null
+  for (const [key, limit] of usage) {
+    const { limitId, usageEpoch } = limit
+    const old = [...limit.windows.keys()].filter(
+      (window) => !isCounted({ limitId, usageEpoch, window }, rules),
+    )
+    if (old.length === 0) continue
+    kept ??= new Map(usage)
+    const windows = new Map(limit.windows)
+    for (const window of old) windows.delete(window)
+    if (windows.size === 0) kept.delete(key)
+    else kept.set(key, { ...limit, windows })
+  }
+  return kept ?? usage
 }
 
 /** Only the running epoch of a known limit, and only windows that ran lately: a far future one is nonsense. */
@@ -216,10 +291,6 @@ function isSame(one: UsageCount, other: UsageCount): boolean {
   )
 }
 
-function keyOf(of: {
-  readonly limitId: number
-  readonly usageEpoch: number
-  readonly window: number
-}): string {
-  return `${of.limitId}.${of.usageEpoch}:${of.window}`
+function keyOf(of: { readonly limitId: number; readonly usageEpoch: number }): string {
+  return `${of.limitId}.${of.usageEpoch}`
 }

@@ -45,9 +45,10 @@ export class UsageListener {
 /** Tokens that a table holds of `region`, own or foreign, over all windows and incarnations. */
 export function totalOf(table: UsageTable, region: string): number {
   let total = 0
-  for (const windows of [table.own, table.foreign]) {
-    for (const window of windows.values()) {
-      for (const count of window.counts.get(region)?.values() ?? []) {
+  for (const limits of [table.own, table.foreign]) {
+    const windows = [...limits.values()].flatMap((limit) => [...limit.windows.values()])
+    for (const counts of windows) {
+      for (const count of counts.get(region)?.values() ?? []) {
         total += count.admitted - count.returned
       }
     }
