@@ -52,14 +52,16 @@ const FORMATS: readonly Format[] = [
   },
 ]
 
-for (const keys of HOT_KEYS) {
-  const rows = rowsOf(keys)
-  for (const [form, changed] of Object.entries({
-    whole: null,
-    busy: busy(rows, 1),
-    calm: busy(rows, 10),
-  })) {
-    for (const format of FORMATS) report(keys, form, format, rows, changed)
+export function reportFormats(): void {
+  for (const keys of HOT_KEYS) {
+    const rows = rowsOf(keys)
+    for (const [form, changed] of Object.entries({
+      whole: null,
+      busy: busy(rows, 1),
+      calm: busy(rows, 10),
+    })) {
+      for (const format of FORMATS) report(keys, form, format, rows, changed)
+    }
   }
 }
 

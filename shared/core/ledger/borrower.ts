@@ -8,7 +8,7 @@
 
 import type { RegionId } from '../policy.ts'
 import { LOAN_TTL_MS } from './constants.ts'
-import { askToPublish, type Draft, pairOf, setPair, setRow, track } from './draft.ts'
+import { askToPublish, type Draft, pairOf, raiseAlarm, setPair, setRow, track } from './draft.ts'
 import { heldFrom, isOfTerm, withBorrowed } from './rows.ts'
 import type { KeyState, Pair } from './state.ts'
 import type { RecordRow, RegionRecord } from './types.ts'
@@ -26,7 +26,7 @@ export function receiveLoans(draft: Draft, record: RegionRecord): void {
   if (isLater([incarnation, term], [borrow.incarnation, borrow.term])) {
     beginTerm(draft, record.from, { incarnation, term, dead: false })
   } else if (isLater([borrow.incarnation, borrow.term], [incarnation, term])) {
-    draft.alarms['unknown-term'] += 1
+    raiseAlarm(draft, record.from, 'unknown-term')
     return
   }
   if (pairOf(draft, record.from).borrow.dead) return
@@ -75,6 +75,9 @@ function dropClosed(draft: Draft, record: RegionRecord): void {
 function renewLease(draft: Draft, record: RegionRecord): void {
   const ack = record.acks[draft.self]
   if (ack === undefined || ack.incarnation !== draft.incarnation) return
+  if (ack.fence === draft.fence && ack.seq >= draft.nextSeq) {
+    raiseAlarm(draft, record.from, 'unknown-ack')
+  }
   const sent = draft.sent.get(ack.seq)
   if (sent === undefined || sent.fence !== ack.fence) return
   const pair = pairOf(draft, record.from)

@@ -20,6 +20,7 @@ import {
   type Pair,
   type PublishNeed,
   STRANGER,
+  type Suspicion,
 } from './state.ts'
 import type { LedgerLimit, LedgerRow } from './types.ts'
 
@@ -37,7 +38,10 @@ export function viewOf(state: LedgerState, nowMs: number): View {
 }
 
 export interface Draft
-  extends Omit<Mutable<LedgerState>, 'heard' | 'pairs' | 'keys' | 'epochs' | 'drains' | 'alarms'> {
+  extends Omit<
+    Mutable<LedgerState>,
+    'heard' | 'pairs' | 'keys' | 'epochs' | 'drains' | 'alarms' | 'suspects'
+  > {
   readonly nowMs: number
   readonly heard: CopyOnWrite<RegionId, Heard>
   readonly pairs: CopyOnWrite<RegionId, Pair>
@@ -45,6 +49,7 @@ export interface Draft
   readonly epochs: CopyOnWrite<number, EpochProgress>
   readonly drains: CopyOnWrite<number, number>
   readonly alarms: Record<Alarm, number>
+  readonly suspects: CopyOnWrite<RegionId, Suspicion>
   /** Keys whose share may differ from what the store holds. */
   readonly touched: Set<CounterId>
   /** Keys no longer tracked, to be taken out of the store. */
@@ -54,6 +59,8 @@ export interface Draft
   readonly changedPairs: Set<RegionId>
   /** The home parts must be written even if they come out as before: the limits' numbers changed. */
   mustWriteHomes: boolean
+  /** The state that the step began with. */
+  readonly origin: LedgerState
   /** Base parts by limit and region, worked out once a step. */
   readonly bases: Map<number, ReadonlyMap<RegionId, number>>
   publish: PublishNeed
@@ -69,11 +76,13 @@ export function openDraft(state: LedgerState, nowMs: number): Draft {
     epochs: new CopyOnWrite(state.epochs),
     drains: new CopyOnWrite(state.drains),
     alarms: { ...state.alarms },
+    suspects: new CopyOnWrite(state.suspects),
     touched: new Set(),
     forgotten: new Set(),
     before: new Map(),
     changedPairs: new Set(),
     mustWriteHomes: false,
+    origin: state,
     bases: new Map(),
     publish: 'none',
   }
@@ -87,6 +96,7 @@ export function closeDraft(draft: Draft): LedgerState {
     before: _before,
     changedPairs: _changedPairs,
     mustWriteHomes: _mustWriteHomes,
+    origin: _origin,
     bases: _bases,
     publish: _publish,
     ...state
@@ -98,6 +108,7 @@ export function closeDraft(draft: Draft): LedgerState {
     keys: draft.keys.result(),
     epochs: draft.epochs.result(),
     drains: draft.drains.result(),
+    suspects: draft.suspects.result(),
   }
 }
 
@@ -118,6 +129,12 @@ export function limitOf(
   if (parts === null) return null
   const limit = state.limits?.get(parts.limitId)
   return limit?.usageEpoch === parts.usageEpoch ? limit : null
+}
+
+/** Notes what only a bug or a forger explains. What was said is not acted on; the caller sees to that. */
+export function raiseAlarm(draft: Draft, peer: RegionId, alarm: Alarm): void {
+  draft.alarms[alarm] += 1
+  draft.suspects.set(peer, { alarm, atMs: draft.nowMs })
 }
 
 export function pairOf(draft: Draft, peer: RegionId): Pair {

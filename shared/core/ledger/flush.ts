@@ -112,11 +112,25 @@ function changedPairs(draft: Draft): Readonly<Record<string, PairState>> {
 
 /** All home parts if one changed or the limits did; then every tracked key may have another share, too. */
 function changedHomes(draft: Draft): ReadonlyMap<number, number> | null {
+  if (isAsBefore(draft)) return null
   const homes = new Map<number, number>()
   for (const limit of draft.limits?.values() ?? []) homes.set(limit.id, homePart(draft, limit))
   if (draft.homes !== null && !draft.mustWriteHomes && isSame(homes, draft.homes)) return null
   for (const id of draft.keys.keys()) draft.touched.add(id)
   return homes
+}
+
+/** True when nothing has changed that home parts are worked out from: of thousands of limits none need be looked at. */
+function isAsBefore(draft: Draft): boolean {
+  const { origin } = draft
+  return (
+    draft.homes !== null &&
+    !draft.mustWriteHomes &&
+    draft.limits === origin.limits &&
+    draft.recoveringUntilMs === origin.recoveringUntilMs &&
+    draft.epochs.result() === origin.epochs &&
+    draft.drains.result() === origin.drains
+  )
 }
 
 function isSame(homes: ReadonlyMap<number, number>, others: ReadonlyMap<number, number>): boolean {

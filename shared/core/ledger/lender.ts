@@ -7,7 +7,16 @@
  */
 import type { RegionId } from '../policy.ts'
 import { LENDER_WAIT_MS } from './constants.ts'
-import { askToPublish, type Draft, limitOf, pairOf, setPair, setRow, storeNow } from './draft.ts'
+import {
+  askToPublish,
+  type Draft,
+  limitOf,
+  pairOf,
+  raiseAlarm,
+  setPair,
+  setRow,
+  storeNow,
+} from './draft.ts'
 import { drainEnd } from './homes.ts'
 import { withLent, withQuarantine } from './rows.ts'
 import type { KeyState } from './state.ts'
@@ -24,7 +33,7 @@ export function receiveReturns(draft: Draft, record: RegionRecord): void {
   if (record.mark.incarnation !== pair.lend.borrowerIncarnation) return
   const [, term, isDead] = claim
   // A term is stored before any record tells of it, so nobody can have heard of a later one.
-  if (term > pair.lend.term) draft.alarms['unknown-term'] += 1
+  if (term > pair.lend.term) raiseAlarm(draft, record.from, 'unknown-term')
   if (term !== pair.lend.term) return
   for (const row of record.rows) {
     const gaveBack = row.gaveBack[draft.self]
@@ -44,7 +53,7 @@ function noteReturn(
   // Figures of an earlier life of this row must not count for the present one.
   if (key === undefined || loan === undefined || loan.born !== born) return
   if (units > loan.lent) {
-    draft.alarms['returned-above-lent'] += 1
+    raiseAlarm(draft, borrower, 'returned-above-lent')
     return
   }
   if (units <= loan.returned) return

@@ -4,18 +4,19 @@
  * Records are complete and cumulative, so an older one holds nothing that the newest lacks; it is dropped.
  */
 
+import type { CounterId } from '../descriptor.ts'
 import { POOL_UNITS } from '../units.ts'
 import { receiveLoans } from './borrower.ts'
-import { type Draft, limitOf, pairOf, track } from './draft.ts'
+import { type Draft, limitOf, pairOf, raiseAlarm, track } from './draft.ts'
 import { basesMax, basesOf, followEpochs } from './homes.ts'
 import { receiveReturns } from './lender.ts'
 import { rebalance } from './rebalance.ts'
-import { isNewer } from './state.ts'
+import { type Heard, isNewer } from './state.ts'
 import type { RecordRow, RegionRecord } from './types.ts'
 
 export function receiveRecord(draft: Draft, record: RegionRecord): void {
   if (record.from === draft.self) {
-    draft.alarms['own-record'] += 1
+    raiseAlarm(draft, record.from, 'own-record')
     return
   }
   if (!draft.members.includes(record.from)) return
@@ -23,17 +24,35 @@ export function receiveRecord(draft: Draft, record: RegionRecord): void {
   if (known !== undefined && !isNewer(record.mark, known.record.mark)) return
   // Of a life that is over: this region has said that it uses nothing of it any more.
   if (record.mark.incarnation < pairOf(draft, record.from).borrow.incarnation) return
-  const sound = record.rows.filter((row) => isPlausible(draft, record, row))
-  const rows = new Map(sound.map((row) => [row.id, row]))
-  draft.heard.set(record.from, { record, rows, atMs: draft.nowMs })
+  const rows = soundRows(draft, record, known)
+  const judgedBy = draft.policyRevision
+  draft.heard.set(record.from, { record, rows, judgedBy, atMs: draft.nowMs })
   if (draft.epochs.size > 0) followEpochs(draft)
   receiveReturns(draft, record)
   receiveLoans(draft, record)
-  for (const row of sound) {
-    // A region that has no need of this key by itself may have what the hungry one lacks.
-    if (row.hungry && !draft.keys.has(row.id) && hasHome(draft, row.id)) track(draft, row.id)
-    if (draft.keys.has(row.id)) rebalance(draft, row.id)
+  for (const row of rows.values()) {
+    // What did not change and wants nothing can move nothing, either; the tick looks at all.
+    if (row.hungry || known?.rows.get(row.id) !== row) followRow(draft, row)
   }
+}
+
+function followRow(draft: Draft, row: RecordRow): void {
+  // A region that has no need of this key by itself may have what the hungry one lacks.
+  if (row.hungry && !draft.keys.has(row.id) && hasHome(draft, row.id)) track(draft, row.id)
+  if (draft.keys.has(row.id)) rebalance(draft, row.id)
+}
+
+/** The rows of a record that make sense, by key. Those that stand as before under the same policy are not judged again. */
+function soundRows(draft: Draft, record: RegionRecord, known: Heard | undefined): Heard['rows'] {
+  const isSamePolicy =
+    known?.record.policyRevision === record.policyRevision &&
+    known.judgedBy === draft.policyRevision
+  const rows = new Map<CounterId, RecordRow>()
+  for (const row of record.rows) {
+    const isKnown = isSamePolicy && known.rows.get(row.id) === row
+    if (isKnown || isPlausible(draft, record, row)) rows.set(row.id, row)
+  }
+  return rows
 }
 
 /**
@@ -44,7 +63,7 @@ function isPlausible(draft: Draft, record: RegionRecord, row: RecordRow): boolea
   const limit = limitOf(draft, row.id)
   if (limit === null) return false
   if (row.share > POOL_UNITS || row.quarantined > POOL_UNITS) {
-    draft.alarms['units-above-pool'] += 1
+    raiseAlarm(draft, record.from, 'units-above-pool')
     return false
   }
   const loans = Object.values(row.lent)
@@ -52,7 +71,9 @@ function isPlausible(draft: Draft, record: RegionRecord, row: RecordRow): boolea
   const isSound = loans.every(([, lent, returned]) => returned <= lent)
   if (isSound && out <= basesMax(limit, record.from)) return true
   // Under another policy than this region's a lender may rightly have a larger base than is known here.
-  if (record.policyRevision === draft.policyRevision) draft.alarms['lent-above-base'] += 1
+  if (record.policyRevision === draft.policyRevision) {
+    raiseAlarm(draft, record.from, 'lent-above-base')
+  }
   return false
 }
 

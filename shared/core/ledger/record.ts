@@ -4,14 +4,14 @@
  * Never a mix of two: fresh acknowledgements with stale rows would let a borrower use units that were taken back.
  */
 import { assert } from '../assert.ts'
+import type { CounterId } from '../descriptor.ts'
 import type { RegionId } from '../policy.ts'
-import { toMillitokens } from './claims.ts'
 import { LOAN_TTL_MS } from './constants.ts'
-import { viewOf } from './draft.ts'
+import { limitOf, viewOf } from './draft.ts'
 import { shareOfKey } from './flush.ts'
-import { quarantinedOf } from './rows.ts'
-import type { KeyState, LedgerState, Pair, SentRecord } from './state.ts'
-import type { LedgerRow, RecordMark, RecordRow, RegionRecord, UsageRow } from './types.ts'
+import type { LedgerState, Pair, SentRecord } from './state.ts'
+import { type ToldRow, tellRow } from './told-rows.ts'
+import type { RecordMark, RegionRecord, UsageRow } from './types.ts'
 
 /**
  * The region's next record and the state that remembers having sent it.
@@ -28,6 +28,7 @@ export function buildRecord(
   assert(state.pending === null, 'nothing is told before the store has confirmed it')
   const mark = { incarnation: state.incarnation, fence: state.fence, seq: state.nextSeq }
   const acks = state.recoveringUntilMs === null ? acksOf(state) : {}
+  const told = tellRows(state, nowMs)
   const record: RegionRecord = {
     from: state.self,
     mark,
@@ -36,7 +37,7 @@ export function buildRecord(
     adopted: adoptedOf(state),
     acks,
     pairs: pairsOf(state),
-    rows: rowsOf(state, nowMs),
+    rows: [...told.values()].map(({ row }) => row),
     usage,
   }
   return {
@@ -46,6 +47,7 @@ export function buildRecord(
       nextSeq: state.nextSeq + 1,
       sent: withSent(state.sent, state.nextSeq, { fence: state.fence, atMs: nowMs }),
       pairs: withAcks(state, acks),
+      told,
     },
   }
 }
@@ -100,43 +102,13 @@ function pairsOf(state: LedgerState): RegionRecord['pairs'] {
   )
 }
 
-function rowsOf(state: LedgerState, nowMs: number): readonly RecordRow[] {
+function tellRows(state: LedgerState, nowMs: number): ReadonlyMap<CounterId, ToldRow> {
   const view = viewOf(state, nowMs)
-  return [...state.keys.values()].map((key) => {
+  const told = new Map<CounterId, ToldRow>()
+  for (const [id, key] of state.keys) {
     const { home, borrowed } = shareOfKey(view, key)
-    return recordRow(key, home + borrowed)
-  })
-}
-
-function recordRow({ row, estimate, returned }: KeyState, share: number): RecordRow {
-  return {
-    id: row.id,
-    share,
-    demand: toMillitokens(estimate?.perSecond ?? 0),
-    hungry: estimate?.hungry === true,
-    admitted: estimate?.admitted ?? 0,
-    denied: estimate?.denied ?? 0,
-    returned,
-    quarantined: quarantinedOf(row),
-    lent: lentOf(row),
-    gaveBack: gaveBackOf(row),
+    const now = { share: home + borrowed, limit: limitOf(state, id), nowMs }
+    told.set(id, tellRow(key, now, state.told.get(id)))
   }
-}
-
-function lentOf(row: LedgerRow): RecordRow['lent'] {
-  return Object.fromEntries(
-    Object.entries(row.lent).map(([borrower, { born, lent, returned }]) => [
-      borrower,
-      [born, lent, returned] as const,
-    ]),
-  )
-}
-
-function gaveBackOf(row: LedgerRow): RecordRow['gaveBack'] {
-  return Object.fromEntries(
-    Object.entries(row.borrowed).map(([lender, { born, returned }]) => [
-      lender,
-      [born, returned] as const,
-    ]),
-  )
+  return told
 }

@@ -2,6 +2,7 @@
 import type { DemandEstimate } from '../allocation/demand.ts'
 import type { CounterId } from '../descriptor.ts'
 import type { RegionId } from '../policy.ts'
+import type { ToldRow } from './told-rows.ts'
 import type {
   LedgerLimit,
   LedgerRow,
@@ -21,6 +22,8 @@ export interface SentRecord {
 export interface Heard {
   readonly record: RegionRecord
   readonly rows: ReadonlyMap<CounterId, RecordRow>
+  /** This region's policy revision when it judged the rows. */
+  readonly judgedBy: number
   readonly atMs: number
 }
 
@@ -79,8 +82,15 @@ export const ALARMS = [
   'lent-above-base',
   'units-above-pool',
   'unknown-term',
+  'unknown-ack',
 ] as const
 export type Alarm = (typeof ALARMS)[number]
+
+/** What a peer last said that no honest ledger says. */
+export interface Suspicion {
+  readonly alarm: Alarm
+  readonly atMs: number
+}
 
 export interface LedgerState {
   readonly self: RegionId
@@ -92,6 +102,8 @@ export interface LedgerState {
   readonly heard: ReadonlyMap<RegionId, Heard>
   readonly pairs: ReadonlyMap<RegionId, Pair>
   readonly keys: ReadonlyMap<CounterId, KeyState>
+  /** The rows of the last record. */
+  readonly told: ReadonlyMap<CounterId, ToldRow>
   /** Null before the first `limits`, and again after amnesia. */
   readonly limits: ReadonlyMap<number, LedgerLimit> | null
   readonly members: readonly RegionId[]
@@ -110,6 +122,7 @@ export interface LedgerState {
   readonly pending: PendingWrites | null
   readonly lastUrgentMs: number
   readonly alarms: Readonly<Record<Alarm, number>>
+  readonly suspects: ReadonlyMap<RegionId, Suspicion>
   /** How often a key ran short and was not tracked because TRACKED_KEYS_MAX were. */
   readonly untrackedKeys: number
 }
@@ -125,6 +138,7 @@ export function createLedger(self: RegionId): LedgerState {
     heard: new Map(),
     pairs: new Map(),
     keys: new Map(),
+    told: new Map(),
     limits: null,
     members: [],
     formerMembers: [],
@@ -143,7 +157,9 @@ export function createLedger(self: RegionId): LedgerState {
       'lent-above-base': 0,
       'units-above-pool': 0,
       'unknown-term': 0,
+      'unknown-ack': 0,
     },
+    suspects: new Map(),
     untrackedKeys: 0,
   }
 }

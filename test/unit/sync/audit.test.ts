@@ -20,7 +20,7 @@ function ledgerWith(
     heard: new Map(
       heard.map((record) => [
         record.from,
-        { record, rows: new Map(record.rows.map((row) => [row.id, row])), atMs: 0 },
+        { record, rows: new Map(record.rows.map((row) => [row.id, row])), judgedBy: 1, atMs: 0 },
       ]),
     ),
   }
