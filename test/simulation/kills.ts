@@ -5,8 +5,12 @@ import { runChaos } from './model/chaos.ts'
 import { Violation } from './model/checks.ts'
 import {
   cutInLongWindow,
+  cutSlowLink,
   healAtLapse,
   loseLenderOfCutBorrower,
+  quarantineInEpoch,
+  removeLender,
+  removeSpender,
   type Scenario,
 } from './model/scenarios.ts'
 import { MUTANTS, type Mutant, type MutantName } from './mutants.ts'
@@ -26,8 +30,12 @@ const chaos: Scenario = (seed, mutant = {}) => runChaos({ seed, forMs: 40_000, m
 
 /** Rules that matter only in a moment which chaos meets too rarely. */
 const SCENARIOS: Partial<Record<MutantName, Scenario>> = {
+  'a lease is dated by the receipt of the acknowledgement': cutSlowLink,
   'a lapsed term is revived by a late acknowledgement': healAtLapse,
   'units of a lapsed loan are not quarantined': cutInLongWindow,
+  'a donor adopts although units of it are quarantined': quarantineInEpoch,
+  'a certificate of removal counts at once': removeSpender,
+  'a region that was removed comes back with its state': removeLender,
   'a recovery ends with the answers of a majority': loseLenderOfCutBorrower,
 }
 

@@ -1,6 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import { hunt, LEDGER_HUNTS } from './kills.ts'
-import { cutInLongWindow, healAtLapse } from './model/scenarios.ts'
+import {
+  cutInLongWindow,
+  cutSlowLink,
+  healAtLapse,
+  loseLenderOfCutBorrower,
+  quarantineInEpoch,
+  removeLender,
+  removeSpender,
+} from './model/scenarios.ts'
 import { eachSeed } from './seeds.ts'
 
 describe('a protocol in which', () => {
@@ -13,5 +21,14 @@ describe('the faithful protocol', () => {
   it('passes the scenarios that catch its broken variants', () => {
     eachSeed(60, (seed) => healAtLapse(seed))
     eachSeed(5, (seed) => cutInLongWindow(seed))
+    for (const scenario of [
+      cutSlowLink,
+      loseLenderOfCutBorrower,
+      quarantineInEpoch,
+      removeLender,
+      removeSpender,
+    ]) {
+      eachSeed(5, (seed) => scenario(seed))
+    }
   })
 })

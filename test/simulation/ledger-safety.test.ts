@@ -30,6 +30,7 @@ describe('the trouble that the simulation makes', () => {
       'healing cut',
       'lost region',
       'one-way cut',
+      'removal',
       'store restart',
     ])
     const states = results.flatMap(({ world }) => world.sites.map((site) => site.daemon.state))
@@ -41,6 +42,8 @@ describe('the trouble that the simulation makes', () => {
     expect(pairs.reduce((sum, pair) => sum + pair.lend.born, 0)).toBeGreaterThan(50)
     const keys = states.flatMap((state) => [...state.keys.values()])
     expect(keys.filter((key) => key.offer !== null).length).toBeGreaterThan(0)
-    expect(results.reduce((sum, { world }) => sum + world.planner.epochs, 0)).toBeGreaterThan(5)
+    const planners = results.map(({ world }) => world.planner)
+    expect(planners.reduce((sum, { epochs }) => sum + epochs, 0)).toBeGreaterThan(5)
+    expect(planners.reduce((sum, { removals }) => sum + removals, 0)).toBeGreaterThan(2)
   })
 })

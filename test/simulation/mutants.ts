@@ -2,7 +2,10 @@
  * Broken variants of the protocol: each leaves one rule out, from outside, by changing what a daemon hears,
  * remembers or does. Checks that none of them failed would be worth nothing.
  */
+import { floorOf } from '../../shared/core/base-split.ts'
+import { parseCounterId } from '../../shared/core/counter-id.ts'
 import { LENDER_WAIT_MS, LOAN_TTL_MS } from '../../shared/core/ledger/constants.ts'
+import { outstandingOf } from '../../shared/core/ledger/rows.ts'
 import type { LedgerState, Pair } from '../../shared/core/ledger/state.ts'
 import type {
   Continuity,
@@ -21,6 +24,10 @@ export interface Mutant {
   readonly continuity?: (continuity: Continuity) => Continuity
   /** Pairs never reach the store. */
   readonly losesPairs?: boolean
+  /** An operator's certificate counts at once. */
+  readonly certifiesAtOnce?: boolean
+  /** A region that was removed comes back with what its store held. */
+  readonly keepsRemovedState?: boolean
 }
 
 export const FAITHFUL: Mutant = {}
@@ -149,6 +156,27 @@ const majorityAnswers: Mutant = {
   },
 }
 
+const ignoresQuarantine: Mutant = {
+  afterStep: (state, _event, nowMs) => {
+    const epochs = new Map(state.epochs)
+    for (const [id, progress] of epochs) {
+      const limit = state.limits?.get(id)
+      const drainedAt = progress.drainedAtStoreMs ?? Number.POSITIVE_INFINITY
+      const isBlind = state.recoveringUntilMs !== null || state.drains.has(id)
+      if (limit === undefined || isBlind || nowMs + state.storeOffsetMs < drainedAt) continue
+      const base = limit.base[state.self] ?? 0
+      const fits = [...state.keys.values()].every(
+        ({ row }) =>
+          parseCounterId(row.id)?.limitId !== id ||
+          outstandingOf(row) <= base - floorOf(base, limit),
+      )
+      if (!fits) continue
+      epochs.set(id, { ...progress, adoptedBy: new Set([...progress.adoptedBy, state.self]) })
+    }
+    return { ...state, epochs }
+  },
+}
+
 /** What a daemon knew before it heard of a peer's new life: the mutant below goes on with that. */
 const beforeNewLife = new WeakMap<LedgerEvent, LedgerState>()
 
@@ -200,6 +228,9 @@ export const MUTANTS = {
   'a daemon that restarted trusts the leases that it finds': trustsFoundLeases,
   'a lender that restarted does not wait again': forgetsWaiting,
   'terms are not durable': { losesPairs: true },
+  'a donor adopts although units of it are quarantined': ignoresQuarantine,
+  'a certificate of removal counts at once': { certifiesAtOnce: true },
+  'a region that was removed comes back with its state': { keepsRemovedState: true },
   'a recovery ends with the answers of a majority': majorityAnswers,
   'an answer is given by whoever hears, without letting go of loans': answersUnheeding,
   'a refused shrink is told of nevertheless': { onOutcome: () => 'written' as const },

@@ -147,6 +147,12 @@ function troublesOf(world: World, random: Random, options: ChaosOptions): readon
     ],
     ['daemon crash', ifUp(() => world.crashDaemon(one, downMs))],
     ['store restart', ifUp(() => world.restartStore(one))],
+    [
+      'removal',
+      () => {
+        if (regions.length > 2) world.removeRegion(one, random.between(15_000, 30_000))
+      },
+    ],
     ['lost region', ifUp(() => world.loseRegion(one, downMs))],
   ]
   if (options.hasEpochs !== false) {

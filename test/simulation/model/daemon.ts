@@ -22,7 +22,6 @@ import type { Plane, StoreModel } from './store.ts'
 
 export interface DaemonSetting {
   readonly region: string
-  readonly members: readonly string[]
   readonly random: Random
   readonly scheduler: Scheduler
   readonly store: StoreModel
@@ -54,6 +53,8 @@ export class DaemonModel {
   readonly #setting: DaemonSetting
   readonly #records = new Map<string, RegionRecord>()
   #others: LedgerEvent[] = []
+  /** The newest plane that the ledger was given. */
+  #given: Plane | null = null
 
   constructor(setting: DaemonSetting, clock: Clock, skewMs: number) {
     this.#setting = setting
@@ -148,8 +149,8 @@ export class DaemonModel {
 
   #limits(plane: Plane): LedgerEvent {
     const { revision: policyRevision, limits } = plane
-    const { members } = this.#setting
-    const membership = { members, formerMembers: [], leastIncarnations: {} }
+    const { members, formerMembers, leastIncarnations } = plane
+    const membership = { members, formerMembers, leastIncarnations }
     return { kind: 'limits', policyRevision, limits, ...membership }
   }
 
@@ -185,6 +186,9 @@ export class DaemonModel {
     const before = mutant.beforeStep?.(this.state, event, nowMs) ?? this.state
     const heard = event.kind === 'record' ? mutant.onRecord?.(event.record, before) : undefined
     const given: LedgerEvent = heard === undefined ? event : { kind: 'record', record: heard }
+    if (given.kind === 'limits' && given.policyRevision >= before.policyRevision) {
+      this.#given = planeOf(given)
+    }
     const { state, effects } = step(before, given, nowMs)
     this.state = mutant.afterStep?.(state, given, nowMs) ?? state
     this.#carryOut(effects, 0)
@@ -249,7 +253,7 @@ export class DaemonModel {
     const { store, mutant } = this.#setting
     if (effect.kind === 'write-homes') {
       store.writeHomes(effect.homes, effect.recovering, this.storeMs())
-      store.plane = { revision: this.state.policyRevision, limits: this.state.limits ?? new Map() }
+      store.plane = this.#given
       return
     }
     if (mutant.losesPairs === true) return
@@ -287,4 +291,9 @@ export class DaemonModel {
       if (this.#life === life) this.#pump()
     })
   }
+}
+
+function planeOf(event: Extract<LedgerEvent, { kind: 'limits' }>): Plane {
+  const { kind: _kind, policyRevision: revision, ...plane } = event
+  return { revision, ...plane }
 }

@@ -1,5 +1,6 @@
 /** Runs that put one rule to the test: chaos rarely meets the one moment at which it matters. */
 import { LOAN_TTL_MS } from '../../../shared/core/ledger/constants.ts'
+import type { LedgerLimit } from '../../../shared/core/ledger/types.ts'
 import { FAITHFUL, type Mutant } from '../mutants.ts'
 import { FAIR } from './network.ts'
 import { Random } from './random.ts'
@@ -30,6 +31,24 @@ export const healAtLapse: Scenario = (seed, mutant = FAITHFUL) => {
   world.run(LOAN_TTL_MS - random.between(-1_000, 3_000))
   world.network.heal()
   world.run(4_000)
+  return world
+}
+
+/** Records take two seconds each way, and then none arrives any more: what was on its way still does. */
+export const cutSlowLink: Scenario = (seed, mutant = FAITHFUL) => {
+  const world = new World({
+    seed,
+    mutant,
+    regions: ['a', 'b'],
+    limits: [aLimit({ weights: { a: 90, b: 10 } })],
+    weather: { ...FAIR, delayMs: 2_000, jitterMs: 200 },
+    trafficMs: 100,
+    measureMs: 100,
+    demand: (_id, region, nowMs) => (region === 'b' || nowMs > 15_000 ? 900 : 10),
+  })
+  world.run(15_000)
+  world.network.cutBoth('a', 'b')
+  world.run(16_000)
   return world
 }
 
@@ -74,5 +93,62 @@ export const loseLenderOfCutBorrower: Scenario = (seed, mutant = FAITHFUL) => {
   world.network.cutBoth('a', 'b')
   world.loseRegion('a', 50)
   world.run(6_000)
+  return world
+}
+
+/**
+ * A donor shrinks for an epoch while it has lent out more than it keeps; its borrower, cut off from all news, spends
+ * the loan in the next window. The donor takes the units back in that window, in which a grower wants them.
+ */
+export const quarantineInEpoch: Scenario = (seed, mutant = FAITHFUL) => {
+  const limit = aLimit({
+    algorithm: 'fixed_window',
+    windowMs: 15_000,
+    weights: { a: 90, b: 10, c: 0 },
+  })
+  const world = new World({
+    seed,
+    mutant,
+    regions: ['a', 'b', 'c'],
+    limits: [limit],
+    weather: FAIR,
+    trafficMs: 100,
+    measureMs: 100,
+    demand: (_id, region, nowMs) =>
+      region === 'b' ? 200 : region === 'c' && nowMs > 15_500 ? 200 : 0,
+    isTold: (region, nowMs) => region !== 'b' || nowMs < 7_000 || nowMs > 45_000,
+  })
+  world.run(7_500)
+  for (const other of ['a', 'c']) world.network.cutBoth('b', other)
+  world.openEpoch(limit.id, { a: 10, b: 10, c: 80 })
+  world.run(22_000)
+  return world
+}
+
+/** A region with a loan out is certified to be gone while its borrower still uses that, and comes back later. */
+export const removeLender: Scenario = (seed, mutant = FAITHFUL) =>
+  removal(seed, mutant, aLimit({ weights: { a: 60, b: 20, c: 20 } }))
+
+/** The same of a window: its units were spent in it, by the region and by its borrower. */
+export const removeSpender: Scenario = (seed, mutant = FAITHFUL) => {
+  const weights = { a: 60, b: 20, c: 20 }
+  return removal(seed, mutant, aLimit({ algorithm: 'fixed_window', windowMs: 15_000, weights }))
+}
+
+function removal(seed: number, mutant: Mutant, limit: LedgerLimit): World {
+  const rate = (limit.capacity * 1_000) / limit.windowMs
+  const world = new World({
+    seed,
+    mutant,
+    regions: ['a', 'b', 'c'],
+    limits: [limit],
+    weather: FAIR,
+    trafficMs: 100,
+    measureMs: 100,
+    demand: (_id, region, nowMs) => (region === 'b' ? 2 : nowMs > 6_000 ? 1 : 0.1) * rate,
+  })
+  world.run(6_000)
+  world.removeRegion('a', 20_000)
+  world.run(40_000)
   return world
 }

@@ -7,13 +7,14 @@ import { CLOCK_SKEW_MAX_MS } from '../../../shared/core/ledger/constants.ts'
 import type {
   LedgerLimit,
   LedgerRow,
+  Membership,
   PairState,
   ShareOutcome,
   ShareWrite,
 } from '../../../shared/core/ledger/types.ts'
 import { shareBurst, shareTokens } from '../../../shared/core/units.ts'
 
-export interface Plane {
+export interface Plane extends Membership {
   readonly revision: number
   readonly limits: ReadonlyMap<number, LedgerLimit>
 }
@@ -39,6 +40,7 @@ interface Tally {
 
 export class StoreModel {
   isServing = false
+  isFencedOff = false
   isRecovering = false
   incarnation = 0
   fence = 0
@@ -60,6 +62,15 @@ export class StoreModel {
     this.wipe(0)
   }
 
+  /** Its traffic is off; what it holds stays. */
+  fenceOff(): void {
+    this.isFencedOff = true
+  }
+
+  endFence(): void {
+    this.isFencedOff = false
+  }
+
   /** A Redis that restarted: nothing in it but, for levels, the instant. */
   wipe(storeMs: number): void {
     this.isServing = false
@@ -75,7 +86,7 @@ export class StoreModel {
 
   /** Units that enforcers may use of a key at this instant. */
   effective(id: CounterId, storeMs: number): number {
-    if (!this.isServing) return 0
+    if (!this.isServing || this.isFencedOff) return 0
     const part = this.homes.get(this.#limitOf(id).id)
     const share = this.shares.get(id)
     const home = share?.home ?? part ?? 0
@@ -85,7 +96,7 @@ export class StoreModel {
 
   /** Admits what fits of `attempts` tokens and returns how many that were. */
   attempt(id: CounterId, attempts: number, storeMs: number): number {
-    if (!this.isServing || attempts === 0) return 0
+    if (!this.isServing || this.isFencedOff || attempts === 0) return 0
     const limit = this.#limitOf(id)
     const room =
       limit.algorithm === 'fixed_window'

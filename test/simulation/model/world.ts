@@ -28,8 +28,13 @@ export interface WorldOptions {
   /** Chance that a write's reply is lost. */
   readonly doubt?: number
   readonly hasDrift?: boolean
+  /** Whether a region hears of a change of the plane at an instant. */
+  readonly isTold?: (region: string, nowMs: number) => boolean
   readonly mutant?: Mutant
 }
+
+/** How often the planner goes on with removals. */
+const ADVANCE_MS = 500
 
 /** Longer than the real daemons take, so that regions run under different policies for a while. */
 const ANNOUNCE_AGAIN_MS = 10_000
@@ -79,7 +84,8 @@ export class World {
     this.#limitIds = new Map(options.limits.map((limit) => [keyOf(limit), limit.id]))
     this.ids = [...this.#limitIds.keys()]
     this.network = new Network(this.scheduler, this.random, options.weather)
-    this.planner = new Planner(options.regions, options.limits)
+    const isPatient = options.mutant?.certifiesAtOnce !== true
+    this.planner = new Planner(options.regions, options.limits, isPatient)
     this.#references = new Map(options.limits.map((limit) => [keyOf(limit), new Reference(limit)]))
     this.sites = options.regions.map((region) => this.#build(region))
     for (const site of this.sites) {
@@ -89,8 +95,11 @@ export class World {
       this.#repeat(options.measureMs, () => site.daemon.measure())
       this.#repeat(options.trafficMs, () => this.#traffic(site))
       // Whoever missed an announcement catches up.
-      this.#repeat(ANNOUNCE_AGAIN_MS, () => site.daemon.usePlane(this.planner.plane))
+      this.#repeat(ANNOUNCE_AGAIN_MS, () => this.#tell(site))
     }
+    this.#repeat(ADVANCE_MS, () => {
+      if (this.planner.advance(this.scheduler.nowMs)) this.#announce()
+    })
   }
 
   /** Runs on for `forMs`, holding every promise to account after each step. */
@@ -126,6 +135,7 @@ export class World {
     const { daemon, store } = this.site(region)
     daemon.crash()
     this.scheduler.after(downMs, () => {
+      if (store.isFencedOff) return
       // A recovery that was not over, or a store not yet written again, leaves nothing to rely on.
       if (store.isServing && !store.isRecovering) daemon.start('kept', this.#aClock())
       else this.#beginLost(region)
@@ -144,7 +154,9 @@ export class World {
     const { daemon, store } = this.site(region)
     daemon.crash()
     store.wipe(daemon.storeMs())
-    this.scheduler.after(downMs, () => this.#beginLost(region))
+    this.scheduler.after(downMs, () => {
+      if (!store.isFencedOff) this.#beginLost(region)
+    })
   }
 
   #beginLost(region: string): void {
@@ -168,7 +180,6 @@ export class World {
     }
     const setting = {
       region,
-      members: this.#options.regions,
       random,
       scheduler,
       store,
@@ -187,13 +198,54 @@ export class World {
   }
 
   #announce(): void {
-    const { plane } = this.planner
-    for (const { daemon } of this.sites) {
+    for (const site of this.sites) {
       const delayMs = this.random.chance(0.1)
         ? this.random.between(0, 8_000)
         : this.random.between(0, 300)
-      this.scheduler.after(delayMs, () => daemon.usePlane(plane))
+      const { plane } = this.planner
+      this.scheduler.after(delayMs, () => this.#tell(site, plane))
     }
+  }
+
+  #tell({ daemon, region }: Site, plane = this.planner.plane): void {
+    const isTold = this.#options.isTold?.(region, this.scheduler.nowMs) ?? true
+    if (isTold) daemon.usePlane(plane)
+  }
+
+  /**
+   * The region is lost and fenced off: it admits nothing, and an operator certifies that. `backAfterMs` later it is
+   * registered again, with a new incarnation and nothing else.
+   */
+  removeRegion(region: string, backAfterMs: number): void {
+    const { daemon, store } = this.site(region)
+    if (this.planner.isLeaving(region) || !this.planner.plane.members.includes(region)) return
+    daemon.crash()
+    store.fenceOff()
+    const leastIncarnation = store.incarnation + 1
+    this.planner.certify(region, { atMs: this.scheduler.nowMs, leastIncarnation })
+    this.scheduler.after(backAfterMs, () => this.#bringBack(region))
+  }
+
+  /** With nothing but its name, or, where that rule is broken, as it was. */
+  #bringBack(region: string): void {
+    const { daemon, store } = this.site(region)
+    if (this.planner.plane.members.includes(region)) {
+      this.scheduler.after(ADVANCE_MS, () => this.#bringBack(region))
+      return
+    }
+    this.planner.admit(region)
+    this.#announce()
+    if (this.#options.mutant?.keepsRemovedState === true) {
+      store.endFence()
+      daemon.start('kept', this.#aClock())
+      return
+    }
+    store.endFence()
+    store.incarnation = Math.max(
+      store.incarnation,
+      this.planner.plane.leastIncarnations[region] ?? 0,
+    )
+    this.#beginLost(region)
   }
 
   #repeat(everyMs: number, run: () => void): void {
