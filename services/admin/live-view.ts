@@ -93,6 +93,23 @@ export class LiveView {
     }
   }
 
+  /** The highest incarnation of a region that it or anyone else speaks of; 0 when nobody does. */
+  knownIncarnation(region: RegionId): number {
+    let known = 0
+    for (const { record } of this.#heard.values()) {
+      const told = record.pairs[region]
+      const own = record.from === region ? record.mark.incarnation : 0
+      const acked = record.acks[region]?.incarnation ?? 0
+      known = Math.max(known, own, acked, told?.borrow[0] ?? 0, told?.lend[1] ?? 0)
+    }
+    return known
+  }
+
+  /** The newest revision that a region has applied; 0 when none was heard. */
+  newestRevision(): number {
+    return Math.max(0, ...[...this.#heard.values()].map(({ record }) => record.policyRevision))
+  }
+
   usageOf(limit: Limit, window: number): WindowUsage {
     return usageOf(this.#usage, { limitId: limit.id, usageEpoch: limit.usageEpoch, window })
   }

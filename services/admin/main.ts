@@ -18,6 +18,7 @@ import { createJwtVerifier } from './access/jwt.ts'
 import { TokenBook } from './access/token-book.ts'
 import { createAdminApp } from './app.ts'
 import { type AdminConfig, adminEnv } from './config.ts'
+import { createListening } from './listening.ts'
 import { LiveView } from './live-view.ts'
 import { type AdminMetrics, createAdminMetrics, observeState } from './metrics.ts'
 import { PlaneCache } from './plane-cache.ts'
@@ -58,7 +59,7 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
   const publisher = new PolicyPublisher({
     link,
     log,
-    source: createPolicySource(db, wallMs, live),
+    source: createPolicySource({ ...parts, listeningMs: createListening(link, monotonicMs) }),
     onAnswer: (kind, outcome) => metrics.questions.inc({ kind, outcome }),
   })
   const announce = (revision: number): void => publisher.announce(revision)

@@ -1,26 +1,59 @@
+import { QuotaError } from '../../shared/errors.ts'
 import type { PolicySource } from '../../shared/nats/policy-publisher.ts'
 import { readChanges } from '../../shared/postgres/changes.ts'
 import { readMembership } from '../../shared/postgres/departures.ts'
-import { takeIncarnation } from '../../shared/postgres/incarnations.ts'
-import type { Db } from '../../shared/postgres/plane.ts'
+import { hasIncarnation, takeIncarnation } from '../../shared/postgres/incarnations.ts'
+import { type Db, readRevision } from '../../shared/postgres/plane.ts'
 import type { LiveView } from './live-view.ts'
 import { answerStock } from './stock-answers.ts'
 
+/**
+ * How long admin listens before it calls a region new: every region that lives publishes each second, and one that
+ * ever met the asking region says so in each record. A Postgres restored from a copy may not know it.
+ */
+export const LISTEN_MS = 1_500
+
+export interface PolicySourceOptions {
+  readonly db: Db
+  readonly live: LiveView
+  readonly wallMs: () => number
+  /** How long the records of regions have been listened to without a break; 0 while they are not. */
+  readonly listeningMs: () => number
+}
+
 /** Answers the regions' questions out of Postgres. */
-export function createPolicySource(db: Db, wallMs: () => number, live: LiveView): PolicySource {
+export function createPolicySource(options: PolicySourceOptions): PolicySource {
+  const { db, live, wallMs, listeningMs } = options
   return {
     async readChanges(query) {
       const read = await readChanges(db, query)
+      refuseOlderThanRegions(read.revision, live)
       // After the revision was read, so that the members are never older than what they are told with.
       return { ...read, ...(await readMembership(db)) }
     },
     async takeIncarnation({ region, requestId, atLeast }) {
-      const heard = live.health(region, wallMs()).incarnation ?? 0
-      const known = Math.max(atLeast, heard)
+      refuseOlderThanRegions(await readRevision(db), live)
+      const known = Math.max(atLeast, live.knownIncarnation(region))
+      const mayBeNew = known === 0 && !(await hasIncarnation(db, region))
+      if (mayBeNew && listeningMs() < LISTEN_MS) {
+        const message = `whether ${region} is new is known once others were listened to`
+        throw new QuotaError('QUOTA_BUS_UNAVAILABLE', message)
+      }
       return await takeIncarnation(db, { region, requestId, atLeast: known, nowMs: wallMs() })
     },
     answerStock(region, request) {
       return answerStock(db, { region, request, nowMs: wallMs() })
     },
   }
+}
+
+/**
+ * Revisions only grow, so a Postgres behind a region was restored from an older copy. Base splits of two histories
+ * would sum to more than a limit, so it is asked nothing any more.
+ */
+function refuseOlderThanRegions(revision: number, live: LiveView): void {
+  const newest = live.newestRevision()
+  if (newest <= revision) return
+  const message = `regions have applied revision ${newest} but Postgres is at ${revision}: it was restored from an older copy. Restore a newer one`
+  throw new QuotaError('QUOTA_DATABASE_UNAVAILABLE', message)
 }

@@ -61,8 +61,12 @@ export class PolicyFeed {
     this.#isPullWanted = false
     this.#isFullWanted = false
     try {
-      await this.#pull(isFull ? EMPTY_PLANE : this.#plane)
+      const isTaken = await this.#pull(isFull ? EMPTY_PLANE : this.#plane)
       this.#options.metrics.policyPulls.inc({ outcome: 'answered' })
+      if (isTaken) return
+      // A region that waits for a whole plane goes on waiting: for an admin that knows what this region knew.
+      this.#isPullWanted = isFull
+      this.#isFullWanted ||= isFull
     } catch (err) {
       this.#options.metrics.policyPulls.inc({ outcome: 'failed' })
       this.#isPullWanted = true
@@ -71,18 +75,20 @@ export class PolicyFeed {
     }
   }
 
-  async #pull(known: Plane): Promise<void> {
+  /** False when admin answered with an older revision than is known, which changes nothing. */
+  async #pull(known: Plane): Promise<boolean> {
     const { client, clock, metrics, onPlane, log } = this.#options
     const askedAtMs = clock.monotonicMs()
     const since = await client.changesSince(known.revision)
     if (since.revision < this.#plane.revision) {
       this.#sayOlder(since.revision)
-      return
+      return false
     }
     this.#plane = applyChanges(known, since, askedAtMs)
     metrics.policyRevision.set(this.#plane.revision)
     log.debug({ revision: this.#plane.revision, changes: since.changes.length }, 'policies read')
     onPlane(this.#plane)
+    return true
   }
 
   #hear(revision: number): void {

@@ -45,6 +45,16 @@ export async function takeIncarnation(
   return { incarnation: row.incarnation, first: row.is_first }
 }
 
+/** True when the region ever had an incarnation, as far as this store knows. */
+export async function hasIncarnation(db: Db, region: RegionId): Promise<boolean> {
+  const row = await db
+    .selectFrom('incarnations')
+    .select('region')
+    .where('region', '=', region)
+    .executeTakeFirst()
+  return row !== undefined
+}
+
 /**
  * A region without admin takes an incarnation by its own wall clock. One that never told of it may have been ahead
  * of this clock by so much: more than clocks that are kept in step ever are.

@@ -1,6 +1,6 @@
 import { pino } from 'pino'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { createPolicySource } from '../../../services/admin/policy-source.ts'
+import { createPolicySource, LISTEN_MS } from '../../../services/admin/policy-source.ts'
 import type { Policy } from '../../../shared/core/policy.ts'
 import { NatsLink } from '../../../shared/nats/client.ts'
 import { NatsPolicyClient } from '../../../shared/nats/policy-client.ts'
@@ -24,6 +24,7 @@ let regionLink: NatsLink
 let client: NatsPolicyClient
 let publisher: PolicyPublisher
 let answered: number
+let listenedMs: number
 
 beforeAll(async () => {
   nats = await startNats()
@@ -34,6 +35,7 @@ beforeEach(async () => {
   admin = await startAdmin()
   await admin.register('us-east-1', 'eu-west-1')
   answered = 0
+  listenedMs = LISTEN_MS
   adminLink = new NatsLink({ url: nats.url, name: 'admin', log })
   publisher = servedBy(adminLink)
   regionLink = new NatsLink({ url: nats.url, name: 'region', log })
@@ -45,7 +47,12 @@ afterEach(async () => {
 })
 
 function servedBy(link: NatsLink): PolicyPublisher {
-  const source = createPolicySource(admin.db, () => admin.clock.nowMs, admin.live)
+  const source = createPolicySource({
+    db: admin.db,
+    live: admin.live,
+    wallMs: () => admin.clock.nowMs,
+    listeningMs: () => listenedMs,
+  })
   return new PolicyPublisher({ link, source, log, onAnswer: () => answered++ })
 }
 
@@ -224,5 +231,27 @@ describe('a region', () => {
     for (let i = 0; i < 10; i++) await client.changesSince(0)
     expect(answered).toBe(10)
     await second.close()
+  })
+
+  it('is called new only once others were listened to, and never when one of them knows it', async () => {
+    listenedMs = LISTEN_MS - 1
+    const next = (requestId: string) =>
+      client.nextIncarnation({ region: 'eu-west-1', requestId, atLeast: 0 })
+    await expect(next('boot-1')).rejects.toThrow('listened to')
+    listenedMs = LISTEN_MS
+    // Postgres was restored from before the region's first life, which a peer remembers.
+    const pairs = { 'eu-west-1': { lend: [0, 0], borrow: [7, 0, 1] } } as const
+    admin.follower.hear(aRecord({ pairs }))
+    expect(await next('boot-1')).toMatchObject({ first: false })
+  })
+})
+
+describe('a Postgres that was restored from an older copy', () => {
+  it('is not asked any more, neither for policies nor for incarnations', async () => {
+    const policyRevision = admin.cache.revision + 1
+    admin.follower.hear(aRecord({ policyRevision }))
+    await expect(client.changesSince(0)).rejects.toThrow('restored from an older copy')
+    const ask = { region: 'eu-west-1', requestId: 'boot-1', atLeast: 0 }
+    await expect(client.nextIncarnation(ask)).rejects.toThrow('restored from an older copy')
   })
 })

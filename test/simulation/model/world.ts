@@ -97,9 +97,6 @@ export class World {
       // Whoever missed an announcement catches up.
       this.#repeat(ANNOUNCE_AGAIN_MS, () => this.#tell(site))
     }
-    this.#repeat(ADVANCE_MS, () => {
-      if (this.planner.advance(this.scheduler.nowMs)) this.#announce()
-    })
   }
 
   /** Runs on for `forMs`, holding every promise to account after each step. */
@@ -223,7 +220,16 @@ export class World {
     store.fenceOff()
     const leastIncarnation = store.incarnation + 1
     this.planner.certify(region, { atMs: this.scheduler.nowMs, leastIncarnation })
+    this.#advance(region)
     this.scheduler.after(backAfterMs, () => this.#bringBack(region))
+  }
+
+  /** Lets the planner go on with a removal until it is complete. */
+  #advance(region: string): void {
+    if (this.planner.advance(this.scheduler.nowMs)) this.#announce()
+    if (this.planner.isLeaving(region)) {
+      this.scheduler.after(ADVANCE_MS, () => this.#advance(region))
+    }
   }
 
   /** With nothing but its name, or, where that rule is broken, as it was. */

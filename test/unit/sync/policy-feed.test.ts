@@ -98,6 +98,21 @@ describe('the policy feed', () => {
     expect(planes.map(capacityOf)).toEqual([50])
   })
 
+  it('goes on asking for the whole plane until admin has what this region knew', async () => {
+    const { feed, planes, asked, answer } = aFeed()
+    answer(saved(5, 50))
+    await feed.pullOnce()
+    feed.wantFull()
+    answer(saved(4, 40))
+    await feed.pullOnce()
+    expect(feed.isBehind).toBe(true)
+    answer(saved(5, 50))
+    await feed.pullOnce()
+    expect(feed.isBehind).toBe(false)
+    expect(asked).toEqual([0, 0, 0])
+    expect(planes).toHaveLength(2)
+  })
+
   it('asks for everything after amnesia, also when the wish comes during a pull', async () => {
     const { feed, asked, answer, during } = aFeed()
     answer(saved(5, 50))
