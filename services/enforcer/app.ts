@@ -8,6 +8,7 @@ import { AUTHORIZE_PATH, type AuthorizeOptions, useAuthorize } from './authorize
 import { BATCH_PATH, useBatches } from './batch-route.ts'
 import { CHECK_PATH, useChecks, watchChecks } from './check-route.ts'
 import { parseJson } from './json-body.ts'
+import { OPENAPI } from './openapi.ts'
 import { RLS_JSON_PATH, useRlsJson } from './rls-json-route.ts'
 
 export interface EnforcerAppOptions extends AuthorizeOptions {
@@ -23,7 +24,7 @@ const REQUEST_CHECK_INTERVAL_MS = 1_000
 
 /**
  * The enforcer's HTTP side: `POST /v1/check` and `/v1/check/batch`, `GET /v1/authorize`, envoyproxy/ratelimit's `POST /json` and `GET /healthcheck`, and
- * `/livez`, `/readyz`, `/metrics`.
+ * `/openapi.json`, `/livez`, `/readyz`, `/metrics`.
  *
  * Ready once policies are known. It stays ready without Redis, because it still answers as each policy says,
  * and it never had a connection to NATS, Postgres or admin; `/readyz?verbose` shows whether Redis answers.
@@ -57,6 +58,7 @@ export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance 
     { name: 'store', isRequired: false, isReady: () => !context.guard.isOpen },
   ]
   useHealth(app, { checks, isRunning, registry })
+  app.get('/openapi.json', () => OPENAPI)
   watchChecks(app, options, new Set([CHECK_PATH, BATCH_PATH, AUTHORIZE_PATH, RLS_JSON_PATH]))
   useChecks(app, options)
   useBatches(app, options)

@@ -332,6 +332,20 @@ describe('POST /v1/check/batch', () => {
   })
 })
 
+describe('GET /openapi.json', () => {
+  it('describes the routes that there are, and names only schemas that it has', async () => {
+    const document = (await app.inject('/openapi.json')).json()
+    expect(document.openapi).toBe('3.1.0')
+    for (const [url, methods] of Object.entries<object>(document.paths)) {
+      for (const method of Object.keys(methods)) {
+        expect(app.hasRoute({ url, method: method.toUpperCase() as 'GET' }), url).toBe(true)
+      }
+    }
+    const named = [...JSON.stringify(document).matchAll(/#\/components\/schemas\/(\w+)/g)]
+    for (const [, name] of named) expect(document.components.schemas).toHaveProperty(name ?? '')
+  })
+})
+
 describe('GET /metrics', () => {
   it('counts each check as allowed, denied or error, and nothing else as a check', async () => {
     await post(valid)
