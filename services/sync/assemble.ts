@@ -1,5 +1,5 @@
 import type { RegionId } from '../../shared/core/policy.ts'
-import type { RecordBus, RegionStore } from '../../shared/core/ports.ts'
+import type { CountBus, RecordBus, RegionStore } from '../../shared/core/ports.ts'
 import type { NatsPolicyClient } from '../../shared/nats/policy-client.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
 import { every, type Loop } from '../../shared/runtime/every.ts'
@@ -28,6 +28,7 @@ export interface SyncParts {
   /** Unique to this process: what it holds the lease as. */
   readonly holder: string
   readonly bus: RecordBus
+  readonly countBus: CountBus
   readonly policyClient: NatsPolicyClient
   readonly connect: () => Promise<RegionStore>
   readonly clock: Clock
@@ -77,6 +78,7 @@ export function assembleSync(parts: SyncParts): SyncService {
     { name: 'stock', intervalMs: POLICY_INTERVAL_MS, timeoutMs: STOCK_TIMEOUT_MS, log, onBug },
     () => askStockOnce({ region, client, clock, memory, inbox, metrics, daemon }),
   )
+  parts.countBus.onReport((report) => inbox.putCounts(report))
   bus.onRecord((record) => {
     metrics.recordsReceived.inc({ peer: record.from })
     inbox.putRecord(record)

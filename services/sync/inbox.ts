@@ -1,3 +1,4 @@
+import type { CountReport } from '../../shared/core/estimate/count-table.ts'
 import { isNewer } from '../../shared/core/ledger/state.ts'
 import type { RegionRecord } from '../../shared/core/ledger/types.ts'
 import type { RegionId } from '../../shared/core/policy.ts'
@@ -5,11 +6,16 @@ import { REGIONS_MAX } from '../../shared/core/units.ts'
 import type { Plane } from './plane.ts'
 import type { StockAnswer } from './stock-book.ts'
 
+/** Reports of counts that may wait: some from each region of the largest plane. */
+const REPORTS_MAX = 4 * REGIONS_MAX
+
 export type Arrival =
   | { readonly kind: 'record'; readonly record: RegionRecord }
   | { readonly kind: 'plane'; readonly plane: Plane }
   /** Somebody needs a whole record of this region. */
   | { readonly kind: 'question' }
+  /** What a peer counted of eventual policies. */
+  | { readonly kind: 'counts'; readonly report: CountReport }
   /** What admin gave of long windows. */
   | { readonly kind: 'stock'; readonly answer: StockAnswer }
 
@@ -24,6 +30,7 @@ export class Inbox {
   #isAsked = false
   /** One question is asked after the other, so there are never many. */
   readonly #stock: StockAnswer[] = []
+  readonly #counts: CountReport[] = []
 
   constructor(onArrival: () => void) {
     this.#onArrival = onArrival
@@ -54,6 +61,13 @@ export class Inbox {
     this.#onArrival()
   }
 
+  /** Dropped when too many wait: a peer tells all that it counted every few seconds. */
+  putCounts(report: CountReport): void {
+    if (this.#counts.length >= REPORTS_MAX) return
+    this.#counts.push(report)
+    this.#onArrival()
+  }
+
   /** The plane first: a record may speak of limits that it brings. */
   take(): Arrival | null {
     const plane = this.#plane
@@ -67,6 +81,8 @@ export class Inbox {
     }
     const answer = this.#stock.shift()
     if (answer !== undefined) return { kind: 'stock', answer }
+    const report = this.#counts.shift()
+    if (report !== undefined) return { kind: 'counts', report }
     const [record] = this.#records.values()
     if (record === undefined) return null
     this.#records.delete(record.from)
@@ -75,6 +91,7 @@ export class Inbox {
 
   get isEmpty(): boolean {
     const isQuiet = this.#plane === null && !this.#isAsked
-    return isQuiet && this.#stock.length === 0 && this.#records.size === 0
+    const isEmpty = this.#stock.length + this.#counts.length === 0
+    return isQuiet && isEmpty && this.#records.size === 0
   }
 }

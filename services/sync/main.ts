@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { NatsLink } from '../../shared/nats/client.ts'
+import { NatsCountBus } from '../../shared/nats/count-bus.ts'
 import { NatsPolicyClient } from '../../shared/nats/policy-client.ts'
 import { NatsRecordBus } from '../../shared/nats/record-bus.ts'
 import { connectRegionStore } from '../../shared/redis/region-store.ts'
@@ -38,6 +39,7 @@ await runService(life, log, async () => {
         region,
         holder: `${region}.${randomUUID()}`,
         bus: new NatsRecordBus(link, { region, ...createBusObserver(metrics, log) }),
+        countBus: new NatsCountBus(link, region),
         policyClient: new NatsPolicyClient(link, (err) => log.warn({ err }, 'policy hint refused')),
         connect: () =>
           connectRegionStore({ url: config.REDIS_URL, region, clock: systemClock, log }),

@@ -3,6 +3,7 @@ import { SILENT_AFTER_MS, URGENT_SPACING_MS } from '../../shared/core/ledger/con
 import { createLedger, type LedgerState } from '../../shared/core/ledger/state.ts'
 import type { RegionRecord } from '../../shared/core/ledger/types.ts'
 import type { RegionId } from '../../shared/core/policy.ts'
+import { CountExchange } from './count-exchange.ts'
 import { EMPTY_PLANE, type Plane } from './plane.ts'
 import { StockBook } from './stock-book.ts'
 import { UsageBook } from './usage-book.ts'
@@ -13,6 +14,7 @@ export class RegionMemory {
   ledger: LedgerState
   readonly usage: UsageBook
   readonly stock = new StockBook()
+  readonly counts = new CountExchange()
   plane: Plane = EMPTY_PLANE
   /** The plane as Redis last confirmed it; null before. */
   writtenPlane: Plane | null = null

@@ -39,6 +39,8 @@ function regionLimit(
   const burst = pooledTokens(policy, limit.burst)
   const spec = { ...rule, capacity, windowMs, burst, home }
   const told = capacity === limit.capacity ? spec : { ...spec, nominal: limit.capacity }
-  if (holdingOf(policy, limit) !== 'stock') return told
+  const holding = holdingOf(policy, limit)
+  if (holding === 'share') return told
+  if (holding === 'estimate') return { ...told, estimate: true }
   return { ...told, stock: parts.stock.get(windowsKey(id, usageEpoch)) ?? [] }
 }

@@ -13,7 +13,7 @@ import { CLOCK_SKEW_MAX_MS, TICK_MS } from '../../shared/core/ledger/constants.t
 import { buildRecord } from '../../shared/core/ledger/record.ts'
 import { step } from '../../shared/core/ledger/step.ts'
 import type { LedgerEffect, LedgerEvent, RegionRecord } from '../../shared/core/ledger/types.ts'
-import type { RecordBus, RegionStore } from '../../shared/core/ports.ts'
+import type { CountBus, RecordBus, RegionStore } from '../../shared/core/ports.ts'
 import { QuotaError } from '../../shared/errors.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
@@ -36,6 +36,7 @@ const SEQ_LEFT_MIN = 100
 export interface SessionDeps {
   readonly bus: RecordBus
   readonly leadership: Leadership
+  readonly countBus: CountBus
   readonly inbox: Inbox
   /** Called when admin is to be asked for tokens of long windows. */
   readonly onStockWanted: () => void
@@ -75,6 +76,7 @@ export class Session {
     else if (nowMs >= this.#tickDueMs) await this.#tick()
     else if (nowMs >= this.#measureDueMs) await this.#measure()
     else if (this.#isUrgent && nowMs >= this.#urgentDueMs()) await this.send()
+    else if (nowMs >= this.#deps.memory.counts.dueMs) await this.#exchangeCounts()
     else if (!this.#deps.inbox.isEmpty) await this.#takeArrival()
     else return this.#nextDueMs() - nowMs
     return 0
@@ -98,6 +100,7 @@ export class Session {
     const { memory } = this.#deps
     memory.plane = plane
     memory.stock.usePlane(plane)
+    memory.counts.usePlane(plane)
     const { revision: policyRevision, members, formerMembers, leastIncarnations } = plane
     const membership = { members, formerMembers, leastIncarnations }
     const limits = ledgerLimits(plane)
@@ -153,8 +156,9 @@ export class Session {
     const { memory, clock } = this.#deps
     const { usage, ...reading } = await this.#store.collect()
     this.#watchStoreClock(reading.storeOffsetMs)
-    const noticed = memory.stock.notice(reading.noticed, clock.monotonicMs())
-    if (noticed.length < reading.noticed.length) this.#deps.onStockWanted()
+    const shared = memory.counts.notice(reading.noticed)
+    const noticed = memory.stock.notice(shared, clock.monotonicMs())
+    if (noticed.length < shared.length) this.#deps.onStockWanted()
     await this.handle({ kind: 'measured', ...reading, noticed })
     memory.usage.countOwn(memory.ledger, usage, clock.monotonicMs())
     this.#measuredMs = clock.monotonicMs()
@@ -186,12 +190,22 @@ export class Session {
       case 'question':
         this.#isUrgent = true
         break
+      case 'counts':
+        memory.counts.hear(arrival.report, memory.ledger, this.#deps.clock.monotonicMs())
+        break
       case 'stock':
         await this.#takeStock(arrival.answer)
         break
       default:
         unreachable(arrival)
     }
+  }
+
+  async #exchangeCounts(): Promise<void> {
+    this.#requireLease()
+    const { memory, clock, countBus } = this.#deps
+    const at = { ledger: memory.ledger, nowMs: clock.monotonicMs() }
+    await memory.counts.exchangeOnce(this.#store, countBus, at)
   }
 
   /** What was opened is written before what was allotted in it. */
@@ -278,6 +292,7 @@ export class Session {
 
   #nextDueMs(): number {
     const urgentMs = this.#isUrgent ? this.#urgentDueMs() : Number.POSITIVE_INFINITY
-    return Math.min(this.#renewDueMs, this.#tickDueMs, this.#measureDueMs, urgentMs)
+    const { dueMs } = this.#deps.memory.counts
+    return Math.min(this.#renewDueMs, this.#tickDueMs, this.#measureDueMs, urgentMs, dueMs)
   }
 }

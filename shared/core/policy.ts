@@ -129,6 +129,8 @@ export interface RegionLimit extends LimitNumbers, LimitRule {
   readonly nominal?: number
   /** Present where the limit's windows are stock: those that admin has opened, at most two, the earlier first. */
   readonly stock?: readonly StockWindow[]
+  /** Present where the region counts for itself and is told what others counted. */
+  readonly estimate?: true
   readonly usageEpoch: number
   readonly previous: LimitNumbers | null
   readonly changedAtUs: number

@@ -3,6 +3,7 @@
  * shared/nats and shared/postgres; each port has a contract suite in test/contract.
  */
 import type { CounterId } from './descriptor.ts'
+import type { Count, CountReport } from './estimate/count-table.ts'
 import type {
   LedgerRow,
   PairState,
@@ -207,6 +208,11 @@ export interface RegionStore {
    */
   addStock(adds: readonly StockAdd[]): Promise<void>
   /**
+   * Tells counters of eventual policies what all other regions are known to have admitted in a window, and gives what
+   * this one has in its own. Idempotent; what was told only grows. Limits that are no estimates are left out.
+   */
+  exchangeCounts(known: readonly Count[]): Promise<readonly Count[]>
+  /**
    * Makes `region` the region's policies and refuses checks under an older version once it resolves; gives the
    * new version. While `recovering`, every limit has nothing in place of its home.
    */
@@ -224,6 +230,12 @@ export interface RegionStore {
 export interface RecordSince {
   readonly rows: number
   readonly usage: number
+}
+
+/** Carries counts of eventual policies between regions; loses, repeats and reorders as it likes. */
+export interface CountBus {
+  publish(report: CountReport): void
+  onReport(handle: (report: CountReport) => void): void
 }
 
 /**

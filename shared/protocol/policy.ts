@@ -71,7 +71,6 @@ function isShortCalendar(value: unknown): boolean {
  * limit that does not limit. Enforcing something is removing it from here.
  */
 const PENDING: readonly Pending[] = [
-  { of: 'policy', field: 'mode', isPending: anyOf('eventual') },
   { of: 'policy', field: 'objective', isPending: anyOf('proportional') },
   { of: 'policy', field: 'onStoreFailure', isPending: anyOf('local') },
   { of: 'limit', field: 'algorithm', isPending: anyOf('concurrency') },
@@ -165,7 +164,19 @@ function misfitsOf({ limits, unlimited, mode, relaxedPercent }: Checked): readon
     const message = isRelaxed ? 'is missing' : `is not for mode ${mode}; leave it out`
     misfits.push({ path: ['relaxedPercent'], message })
   }
-  return misfits
+  return mode === 'eventual' ? [...misfits, ...limits.flatMap(misfitsOfEstimate)] : misfits
+}
+
+/** Regions tell each other what they admitted in a window; a bucket has none, and neither has what slides. */
+function misfitsOfEstimate(limit: Checked['limits'][number], index: number): readonly Misfit[] {
+  const path = ['limits', index] as const
+  if (limit.algorithm !== 'fixed_window') {
+    const message = `"${limit.algorithm}" has no window that regions could count together: mode "eventual" takes "fixed_window" only`
+    return [{ path: [...path, 'algorithm'], message }]
+  }
+  if (limit.calendar === undefined) return []
+  const message = 'is not for mode "eventual": give windowMs instead'
+  return [{ path: [...path, 'calendar'], message }]
 }
 
 function pendingOf(document: Checked): readonly Misfit[] {

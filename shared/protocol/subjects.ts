@@ -26,6 +26,9 @@ export const POLICY_CHANGES_SUBJECT = `${ROOT}.policy.changes`
 /** Requests for a region's next incarnation, answered by any admin. */
 export const INCARNATION_SUBJECTS = `${ROOT}.incarnation.*`
 
+/** Counts of eventual policies of every region. */
+export const COUNT_SUBJECTS = `${ROOT}.counts.*`
+
 /** A region's requests for tokens of long windows, answered by any admin: `StockRequest` -> `StockReply`. */
 export const STOCK_SUBJECTS = `${ROOT}.stock.*`
 
@@ -45,6 +48,11 @@ export function syncSubject(region: RegionId): string {
 /** Where `region` asks for its next incarnation. */
 export function incarnationSubject(region: RegionId): string {
   return `${ROOT}.incarnation.${regionToken(region)}`
+}
+
+/** Where `region` publishes its counts of eventual policies. */
+export function countSubject(region: RegionId): string {
+  return `${ROOT}.counts.${regionToken(region)}`
 }
 
 /** Where `region` asks for tokens of long windows. */

@@ -22,6 +22,7 @@ export const ALGORITHM_CODES: Readonly<Record<Algorithm, number>> = {
 
 /** Long windows are another thing to a script than the fixed windows of shares. */
 export const STOCK_CODE = 16
+export const ESTIMATE_CODE = 17
 
 export const LIMIT_DOUBLES = 17
 
@@ -56,7 +57,7 @@ export function limitDoubles(limit: RegionLimit): readonly number[] {
   const { previous, stock } = limit
   if (stock !== undefined) return stockDoubles(limit, stock)
   return [
-    ALGORITHM_CODES[limit.algorithm],
+    limit.estimate === true ? ESTIMATE_CODE : ALGORITHM_CODES[limit.algorithm],
     limit.id,
     limit.usageEpoch,
     limit.version,

@@ -3,6 +3,7 @@ import type { Boot } from '../core/algorithms/algorithm.ts'
 import { assert } from '../core/assert.ts'
 import { parseCounterId, SLOT_GROUPS } from '../core/counter-id.ts'
 import type { CounterId } from '../core/descriptor.ts'
+import type { Count } from '../core/estimate/count-table.ts'
 import type { PairState, ShareOutcome, ShareWrite } from '../core/ledger/types.ts'
 import type { RegionId } from '../core/policy.ts'
 import type { Collected, OpenedStore, RegionStore, StockAdd } from '../core/ports.ts'
@@ -10,6 +11,7 @@ import { isQuotaError, QuotaError } from '../errors.ts'
 import { addAllStock, stockOf } from './add-stock.ts'
 import { createSingleConnection } from './client.ts'
 import { collectGroup, UsageSums, windowsBetween } from './collect.ts'
+import { exchangeAllCounts } from './exchange-counts.ts'
 import { fenceAll } from './fence-all.ts'
 import { GROUP_KEYS, REGION_KEYS, type RegionField } from './keys.ts'
 import { unpackDoubles } from './layout.ts'
@@ -214,6 +216,10 @@ class RedisRegionStore implements RegionStore {
       else this.#trackedBy(id).add(id)
     }
     return all
+  }
+
+  exchangeCounts(known: readonly Count[]): Promise<readonly Count[]> {
+    return exchangeAllCounts(this.#link, known, this.#written.limits)
   }
 
   addStock(adds: readonly StockAdd[]): Promise<void> {

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url'
 import type { Redis } from 'ioredis'
 import { AssertionError, assert } from '../core/assert.ts'
 import { ALGORITHMS } from '../core/policy.ts'
-import { ALGORITHM_CODES, STOCK_CODE } from './layout.ts'
+import { ALGORITHM_CODES, ESTIMATE_CODE, STOCK_CODE } from './layout.ts'
 
 /** Why a script changed nothing. */
 export type Refusal = 'stale' | 'not-served' | 'other-server' | 'bad-input' | 'fenced'
@@ -104,6 +104,12 @@ export const SCRIPTS = {
     loader: 'open',
     includes: COUNTERS,
   },
+  'exchange-counts': {
+    keys: ['meta', 'counters...'],
+    args: ['fence', 'replicationId', 'limits', 'exchanges'],
+    loader: 'open',
+    includes: COUNTERS,
+  },
   'add-stock': {
     keys: ['meta', 'counters...'],
     args: ['fence', 'replicationId', 'limits', 'allotments'],
@@ -145,7 +151,7 @@ function algorithmRegistry(readFile: (name: string) => string): string {
     ALGORITHM_CODES[algorithm],
     `_${algorithm.replaceAll('_', '-')}`,
   ])
-  files.push([STOCK_CODE, '_stock'])
+  files.push([STOCK_CODE, '_stock'], [ESTIMATE_CODE, '_estimate'])
   const builders = files.map(([code, name]) => `[${code}] = function()\n${readFile(name)}end,`)
   return `local rules_of
 local RULE_BUILDERS = {\n${builders.join('\n')}\n}

@@ -9,6 +9,7 @@ import type { CounterId } from '../../../shared/core/descriptor.ts'
 import type { RegionPolicies } from '../../../shared/core/ports.ts'
 import { isQuotaError } from '../../../shared/errors.ts'
 import { NatsLink } from '../../../shared/nats/client.ts'
+import { NatsCountBus } from '../../../shared/nats/count-bus.ts'
 import { NatsPolicyClient } from '../../../shared/nats/policy-client.ts'
 import { PolicyPublisher } from '../../../shared/nats/policy-publisher.ts'
 import { NatsRecordBus } from '../../../shared/nats/record-bus.ts'
@@ -60,6 +61,7 @@ export function startDaemon(options: {
     region,
     holder: `${region}-${++daemons}`,
     bus: new NatsRecordBus(link, { region, ...createBusObserver(metrics, log) }),
+    countBus: new NatsCountBus(link, region),
     policyClient: new NatsPolicyClient(link, () => {}),
     connect: async () => {
       if (isKilled) throw new Error('killed')

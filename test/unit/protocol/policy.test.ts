@@ -134,8 +134,19 @@ describe('a policy document', () => {
     expect(fields(withLimit({ algorithm: 'fixed_window', ...changes }))).toEqual(expected)
   })
 
+  it('of mode eventual counts in fixed windows, and is told so otherwise', () => {
+    const eventual = (changes: object) => problems({ ...withLimit(changes), mode: 'eventual' })
+    expect(eventual({ algorithm: 'fixed_window' })).toEqual([])
+    expect(eventual({})).toMatchObject([
+      { field: 'limits[0].algorithm', message: expect.stringContaining('"fixed_window" only') },
+    ])
+    const daily = { unit: 'day', timeZone: 'UTC' }
+    expect(
+      eventual({ algorithm: 'fixed_window', windowMs: undefined, calendar: daily }),
+    ).toMatchObject([{ field: 'limits[0].calendar' }])
+  })
+
   it.each([
-    ['mode', { mode: 'eventual' }],
     ['objective', { objective: 'proportional' }],
     ['onStoreFailure', { onStoreFailure: 'local' }],
   ])('with a %s that is not enforced yet is refused by its field', (field, changes) => {
