@@ -15,6 +15,12 @@ export const MEASURE_HUNGRY_MIN_MS = 100
 /** The same for the first look at a key: some figure is worth more than a good one, and the next ones mend it. */
 export const MEASURE_FIRST_MS = 50
 
+/**
+ * Added to the first look of a region that could lend. Without it one in eight lends what it needs itself, and with
+ * slow links waits half a second to get it back; the second look, twice as long, takes most of it away again.
+ */
+const FIRST_DEVIATIONS = 2
+
 /** A timer that fires this much early still counts as on time. */
 const EARLY_MS = 10
 
@@ -124,10 +130,15 @@ function follow(
 ): Pick<DemandEstimate, 'perSecond' | 'sinceMs' | 'run'> {
   const { attempted, elapsedMs, hungry } = interval
   const offered = rateOf(interval)
-  if (known === null) return { perSecond: offered, sinceMs, run: [] }
+  const deviation = (Math.sqrt(attempted) / elapsedMs) * 1_000
+  if (known === null) {
+    // Who denies nothing will be asked to lend at once, and one short look says little: rather keep too much.
+    const kept = hungry ? 0 : FIRST_DEVIATIONS * deviation
+    return { perSecond: offered + kept, sinceMs, run: [] }
+  }
   // One deviation below what was seen: a jump up must not land above the truth half of the time. Denials alone are no
   // reason to jump: a bucket runs empty when more arrives than usual by chance, so these intervals read too high.
-  const surely = offered - (Math.sqrt(attempted) / elapsedMs) * 1_000
+  const surely = offered - deviation
   const isJump = hungry && surely > known && isBelieved(known, interval, setting)
   if (isJump) return { perSecond: surely, sinceMs, run: [] }
   const slowMs = paceMs(setting.tokensPerSecond, SMOOTHING_MS)

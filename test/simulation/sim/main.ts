@@ -2,13 +2,14 @@
 import { writeFileSync } from 'node:fs'
 import { drawRun } from './cli/drawing.ts'
 import { HELP, type Options, parseOptions, UsageError } from './cli/options.ts'
-import { createProgress } from './cli/progress.ts'
+import { createProgress, type Progress } from './cli/progress.ts'
 import { headOf, jsonOf, lineOf } from './cli/report.ts'
 import { isSound, merged, type Outcome, runVariant } from './run.ts'
 import { SCENARIOS } from './scenarios/all.ts'
 import type { Scenario, Variant } from './scenarios/scenario.ts'
 import { soak } from './soak/soak.ts'
-import { STRICT } from './strategies/all.ts'
+import { STRICT, type StrategyName } from './strategies/all.ts'
+import { missesOf, seedsFor, targetsOf } from './targets.ts'
 
 async function main(): Promise<number> {
   const options = parseOptions(process.argv.slice(2))
@@ -30,33 +31,69 @@ async function soakFor(steps: number, seed: number): Promise<boolean> {
   return report.failures.length === 0
 }
 
-/** Runs what was asked for; false when a strict strategy passed a limit. */
+/** Runs what was asked for; false when a strict strategy passed a limit, or a target was missed. */
 function runAll(options: Options): boolean {
   const chosen = choose(options)
-  const runs = chosen.flatMap(({ variants }) => variants).length
-  const progress = createProgress(runs * options.strategies.length * options.seeds)
-  const drawings: (() => string)[] = []
-  let isAllSound = true
-  for (const { scenario, variants } of chosen) {
+  const plans = chosen.map(({ scenario, variants }) => ({
+    scenario,
+    runs: plan(variants, options),
+  }))
+  const runs = plans.flatMap((one) => one.runs)
+  const seeds = runs.reduce((sum, { variant }) => sum + seedsOf(variant, options).length, 0)
+  const progress = createProgress(seeds)
+  const tally: Tally = { targets: 0, missed: 0, isSound: true, draw: null }
+  for (const one of plans) {
     progress.clear()
-    if (!options.isJson) console.log(headOf(scenario.id, scenario.title, options.isCompare))
-    for (const { variant, strategy } of plan(variants, options)) {
-      const outcomes = seedsOf(options).map((seed) => {
-        progress.begin(`${scenario.id} ${variant.name}`)
-        const durationMs = options.durationMs ?? variant.spec.durationMs
-        const { outcome, meter } = runVariant(scenario, variant, { seed, strategy, durationMs })
-        progress.end()
-        const title = `${scenario.id} ${variant.name}, ${strategy}, seed ${seed}`
-        drawings[0] = () => drawRun(title, meter)
-        return outcome
-      })
-      say(outcomes, options)
-      isAllSound &&= outcomes.every(isSound) || !STRICT.includes(strategy)
+    if (!options.isJson) {
+      console.log(headOf(one.scenario.id, one.scenario.title, options.isCompare))
     }
+    for (const run of one.runs) runOne({ ...run, scenario: one.scenario }, options, progress, tally)
   }
-  const [draw] = drawings
-  if (options.plot !== null && draw !== undefined) writeFileSync(options.plot, draw())
-  return isAllSound
+  if (options.plot !== null && tally.draw !== null) writeFileSync(options.plot, tally.draw())
+  if (options.isCheck) {
+    console.error(`\n${tally.targets - tally.missed} of ${tally.targets} targets reached`)
+  }
+  return tally.isSound && tally.missed === 0
+}
+
+interface Tally {
+  targets: number
+  missed: number
+  isSound: boolean
+  /** Draws the last run. */
+  draw: (() => string) | null
+}
+
+interface Run {
+  readonly scenario: Scenario
+  readonly variant: Variant
+  readonly strategy: StrategyName
+}
+
+/** One variant under one strategy, for each of its seeds. */
+function runOne(run: Run, options: Options, progress: Progress, tally: Tally): void {
+  const { scenario, variant, strategy } = run
+  const outcomes = seedsOf(variant, options).map((seed) => {
+    progress.begin(`${scenario.id} ${variant.name}`)
+    const durationMs = options.durationMs ?? variant.spec.durationMs
+    const { outcome, meter } = runVariant(scenario, variant, { seed, strategy, durationMs })
+    progress.end()
+    tally.draw = () => drawRun(`${scenario.id} ${variant.name}, ${strategy}, seed ${seed}`, meter)
+    return outcome
+  })
+  say(outcomes, options)
+  tally.isSound &&= outcomes.every(isSound) || !STRICT.includes(strategy)
+  if (options.isCheck) judge(variant, outcomes, tally)
+}
+
+/** Says which targets a variant missed, and counts. */
+function judge(variant: Variant, outcomes: readonly Outcome[], tally: Tally): void {
+  const [first, ...others] = outcomes
+  if (first === undefined) return
+  const misses = missesOf(merged([first, ...others]), variant.target)
+  for (const miss of misses) console.error(`    MISSED: ${miss} (${outcomes.length} seeds)`)
+  tally.targets += targetsOf(variant.target)
+  tally.missed += misses.length
 }
 
 function choose(options: Options) {
@@ -79,8 +116,9 @@ function plan(variants: readonly Variant[], { strategies }: Options) {
   return variants.flatMap((variant) => strategies.map((strategy) => ({ variant, strategy })))
 }
 
-function seedsOf({ seed, seeds }: Options): readonly number[] {
-  return Array.from({ length: seeds }, (_, index) => seed + index)
+function seedsOf({ target }: Variant, { seed, seeds, isCheck }: Options): readonly number[] {
+  const length = isCheck ? seedsFor(target, seeds) : seeds
+  return Array.from({ length }, (_, index) => seed + index)
 }
 
 /** Each seed a JSON line, or all of them one line of the table. */

@@ -22,6 +22,7 @@ export interface Outcome {
   /** Part of the limit that all regions together held, on average and at most. */
   readonly held: number
   readonly heldMost: number
+  readonly handedOut: number
   readonly attempts: number
   readonly violations: readonly Violation[]
   readonly published: string | null
@@ -57,6 +58,7 @@ export function runVariant(
     churn: meter.churn(),
     held: meter.held(),
     heldMost: meter.heldMost(),
+    handedOut: meter.handedOut(),
     attempts: meter.attempts,
     violations: meter.violations,
     published: variant.published ?? null,
@@ -85,6 +87,7 @@ export function merged(outcomes: readonly [Outcome, ...Outcome[]]): Outcome {
     churn: mean((outcome) => outcome.churn),
     held: mean((outcome) => outcome.held),
     heldMost: Math.max(...outcomes.map((outcome) => outcome.heldMost)),
+    handedOut: mean((outcome) => outcome.handedOut),
     violations: outcomes.flatMap((outcome) => outcome.violations),
   }
 }

@@ -11,6 +11,7 @@ export const HELP = `Simulates a plane of several regions in virtual time.
   --variant TEXT       only variants whose name contains TEXT
   --compare            every strategy, not only loans
   --strategy NAME[,…]  these strategies: ${Object.keys(STRATEGIES).join(', ')}
+  --check              hold loans to the targets of each variant, over as many seeds as the target says
   --seed N             first seed (default 1)
   --seeds N            this many seeds: the table shows means and the 95th percentile of convergence (default 1)
   --seconds N          simulated seconds in place of each scenario's own
@@ -19,7 +20,8 @@ export const HELP = `Simulates a plane of several regions in virtual time.
   --soak [STEPS]       random hostile worlds until STEPS steps of the protocol (default 10000000)
   --help
 
-Exits with 1 when a strategy that promises never to pass the limit did.`
+Exits with 1 when a strategy that promises never to pass the limit did, or a target was missed under --check;
+with 2 when an argument makes no sense. The same seed gives the same figures, whatever else the machine does.`
 
 export interface Options {
   readonly isHelp: boolean
@@ -28,6 +30,7 @@ export interface Options {
   readonly variant: string | null
   readonly strategies: readonly StrategyName[]
   readonly isCompare: boolean
+  readonly isCheck: boolean
   readonly seed: number
   readonly seeds: number
   readonly durationMs: number | null
@@ -47,7 +50,8 @@ export function parseOptions(args: readonly string[]): Options {
   if (positionals.length > (isSoak ? 1 : 0)) {
     throw new UsageError(`unexpected argument: ${positionals.join(' ')}`)
   }
-  const seconds = values.seconds === undefined ? null : wholeOf('--seconds', values.seconds)
+  const seconds = secondsOf(values.seconds)
+  if (values.check === true) requireWhole(values)
   return {
     isHelp: values.help === true,
     scenarios: values.all === true ? null : listOf(values.scenario),
@@ -55,12 +59,24 @@ export function parseOptions(args: readonly string[]): Options {
     variant: values.variant ?? null,
     strategies: strategiesOf(values.strategy, values.compare === true),
     isCompare: values.compare === true,
+    isCheck: values.check === true,
     seed: wholeOf('--seed', values.seed ?? '1'),
-    seeds: wholeOf('--seeds', values.seeds ?? '1'),
+    seeds: positiveOf('--seeds', values.seeds ?? '1'),
     durationMs: seconds === null ? null : seconds * 1_000,
     isJson: values.json === true,
     plot: values.plot ?? null,
-    soakSteps: isSoak ? wholeOf('--soak', positionals[0] ?? String(SOAK_STEPS)) : null,
+    soakSteps: isSoak ? positiveOf('--soak', positionals[0] ?? String(SOAK_STEPS)) : null,
+  }
+}
+
+/** A target is for a whole run of loans. */
+function requireWhole(values: {
+  readonly compare?: boolean
+  readonly strategy?: string
+  readonly seconds?: string
+}): void {
+  for (const option of ['compare', 'strategy', 'seconds'] as const) {
+    if (values[option] !== undefined) throw new UsageError(`--check goes without --${option}`)
   }
 }
 
@@ -75,6 +91,7 @@ function readArgs(args: readonly string[]) {
         long: { type: 'boolean' },
         variant: { type: 'string' },
         compare: { type: 'boolean' },
+        check: { type: 'boolean' },
         strategy: { type: 'string' },
         seed: { type: 'string' },
         seeds: { type: 'string' },
@@ -108,8 +125,18 @@ function isStrategy(name: string): name is StrategyName {
   return name in STRATEGIES
 }
 
+function secondsOf(text: string | undefined): number | null {
+  return text === undefined ? null : positiveOf('--seconds', text)
+}
+
 function wholeOf(option: string, text: string): number {
   const value = Number(text)
   if (Number.isSafeInteger(value) && value >= 0) return value
   throw new UsageError(`${option} takes a whole number, not ${text}`)
+}
+
+function positiveOf(option: string, text: string): number {
+  const value = wholeOf(option, text)
+  if (value > 0) return value
+  throw new UsageError(`${option} takes a number above 0, not ${text}`)
 }

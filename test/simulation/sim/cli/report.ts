@@ -14,6 +14,7 @@ const COLUMNS: readonly Column[] = [
   { head: 'jain', width: 6, text: (one) => one.jain.toFixed(3) },
   { head: 'denied', width: 7, text: (one) => one.falseDenials.toFixed(4) },
   { head: 'churn', width: 6, text: (one) => one.churn.toFixed(3) },
+  { head: 'handed', width: 7, text: (one) => one.handedOut.toFixed(3) },
   { head: 'held', width: 11, text: (one) => heldText(one) },
   { head: 'msg/s', width: 6, text: (one) => one.messagesPerSecondPerRegion.toFixed(1) },
   { head: 'B/s', width: 8, text: (one) => one.bytesPerSecondPerRegion.toFixed(0) },

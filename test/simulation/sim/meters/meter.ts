@@ -120,6 +120,28 @@ export class Meter {
     return ratio(this.admitted.sum(fromMs, toMs), this.#idealParted.sum(fromMs, toMs))
   }
 
+  /**
+   * What regions may use and want, of what a perfect allocator could give them: no share of the limit counts that its
+   * region has no use for. Second by second, so demand should be paced: noise would count as wants.
+   */
+  handedOut(): number {
+    const { judge, numbers, weights } = this.spec
+    const perSecond = (numbers.capacity * 1_000) / numbers.windowMs
+    let [given, wanted] = [0, 0]
+    for (let at = judge.fromMs; at + 1_000 <= judge.toMs; at += 1_000) {
+      let [used, wants] = [0, 0]
+      weights.forEach((_, region) => {
+        const want = this.offered.sumOf(region, at, at + 1_000)
+        const bins = this.shares.sumOf(region, at, at + 1_000)
+        used += Math.min(want, (bins * this.shares.binMs * perSecond) / 1_000)
+        wants += want
+      })
+      given += used
+      wanted += Math.min(wants, perSecond)
+    }
+    return ratio(given, wanted)
+  }
+
   /** Part of all that was asked that a clairvoyant limiter would have admitted in its second, and this refused. */
   falseDenials(): number {
     const { fromMs, toMs } = this.spec.judge

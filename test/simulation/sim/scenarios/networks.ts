@@ -10,14 +10,17 @@ const LAPSED_MS = 12_000
 
 interface CutVariant {
   readonly name: string
+  /** False where loans lapse while it is judged: only what comes after is held to the optimum. */
+  readonly hasTarget?: boolean
   readonly perSecond: readonly number[]
   readonly cut: (world: World) => void
   readonly judge?: WorldSpec['judge']
 }
 
-function cutVariant({ name, perSecond, cut, judge }: CutVariant): Variant {
+function cutVariant({ name, perSecond, cut, judge, hasTarget = true }: CutVariant): Variant {
   return {
     name,
+    ...(hasTarget && { target: { utilisationPartitionAware: 0.98 } }),
     spec: {
       regions: perSecond.length,
       limit: THOUSAND,
@@ -68,6 +71,7 @@ const partitions: Scenario = {
       perSecond: HOT,
       cut: (world) => world.cut([0], [1, 2, 3, 4], { fromMs: FROM_MS, toMs: 20_000 }),
       judge: { fromMs: FROM_MS, toMs: 20_000 },
+      hasTarget: false,
     }),
     cutVariant({
       name: 'links flap, 1 s on, 1 s off',
@@ -78,6 +82,7 @@ const partitions: Scenario = {
         }
       },
       judge: { fromMs: 0, toMs: 70_000 },
+      hasTarget: false,
     }),
     cutVariant({
       name: 'all apart for 40 s',

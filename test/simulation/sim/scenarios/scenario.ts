@@ -3,6 +3,21 @@ import { GOOD_LINK } from '../world/network.ts'
 import { addCallers, type CallerSpec, type Demand } from '../world/traffic.ts'
 import type { LimitSpec, World, WorldSpec } from '../world/world.ts'
 
+/**
+ * What a variant must reach; `npm run sim -- --check` fails where it does not. Shares of 1, as the outcome has them.
+ * That nothing passes its limit is a target of every variant and is not repeated here.
+ */
+export interface Target {
+  readonly utilisation?: number
+  readonly utilisationPartitionAware?: number
+  /** Of what a perfect allocator would hand out to those who want it. */
+  readonly handedOut?: number
+  /** The 95th percentile over the seeds. */
+  readonly convergenceMs?: number
+  /** Runs that a target is judged over; figures are means, but for the percentile. */
+  readonly seeds?: number
+}
+
 /** One world of a scenario. */
 export interface Variant {
   readonly name: string
@@ -11,6 +26,7 @@ export interface Variant {
   readonly isLong?: boolean
   /** What somebody else published for this, with its source's own measure. */
   readonly published?: string
+  readonly target?: Target
 }
 
 export interface Scenario {

@@ -20,14 +20,17 @@ const balance: Scenario = {
   variants: [
     {
       name: 'balanced 2x450',
+      target: { utilisation: 0.99 },
       spec: { regions: 2, limit: THOUSAND, durationMs: MINUTE_MS, callers: steadies(450, 450) },
     },
     {
       name: 'skew 900/100',
+      target: { utilisation: 0.98 },
       spec: { regions: 2, limit: THOUSAND, durationMs: MINUTE_MS, callers: steadies(900, 100) },
     },
     {
       name: 'overload 5x400',
+      target: { utilisation: 0.99 },
       spec: {
         regions: 5,
         limit: THOUSAND,
@@ -37,6 +40,7 @@ const balance: Scenario = {
     },
     {
       name: 'skew 1200+4x150',
+      target: { utilisation: 0.98, seeds: 5 },
       spec: {
         regions: 5,
         limit: THOUSAND,
@@ -47,13 +51,15 @@ const balance: Scenario = {
   ],
 }
 
-const STEP_AT_MS = 20_000
+const STEP_AT_MS = 10_000
 
 function step(regions: number, delayMs: number, to: number, others: number): Variant {
   const busy: Demand = (atMs) => (atMs < STEP_AT_MS ? to / 15 : to)
   const rest = repeated(regions - 1, steady(others / (regions - 1)))
   return {
     name: `${regions} regions, ${delayMs} ms, ${to / 15} -> ${to} (+${others})`,
+    // Two ways, each of up to a tenth more than its delay, and half a second.
+    target: { convergenceMs: 2 * delayMs * 1.1 + 500, seeds: 20 },
     spec: {
       regions,
       limit: THOUSAND,
@@ -85,6 +91,7 @@ function sun(regions: number, periodMs: number, perSecond: number): Variant {
   })
   return {
     name: `${regions} regions, ${periodMs / 1_000} s`,
+    ...(regions === 4 && periodMs === MINUTE_MS && { target: { utilisation: 0.97 } }),
     isLong: periodMs > 1_000_000,
     spec: {
       regions,
@@ -108,16 +115,19 @@ const followTheSun: Scenario = {
   ],
 }
 
+const CROWD_AT_MS = 20_000
+
 function crowd(times: number, seconds: number): Variant {
   const busy: Demand = (atMs) =>
-    atMs >= STEP_AT_MS && atMs < STEP_AT_MS + seconds * 1_000 ? 100 * times : 100
+    atMs >= CROWD_AT_MS && atMs < CROWD_AT_MS + seconds * 1_000 ? 100 * times : 100
   return {
     name: `x${times} for ${seconds} s`,
+    target: { utilisation: 0.98 },
     spec: {
       regions: 5,
       limit: THOUSAND,
       durationMs: MINUTE_MS,
-      stepAtMs: STEP_AT_MS,
+      stepAtMs: CROWD_AT_MS,
       callers: demands([busy, ...repeated(4, steady(100))]),
     },
   }
@@ -134,19 +144,32 @@ function antiphase(phaseMs: number): Variant {
   const low: Demand = (atMs) => 1_000 - high(atMs)
   return {
     name: `phases of ${phaseMs / 1_000} s`,
-    spec: { regions: 2, limit: THOUSAND, durationMs: MINUTE_MS, callers: demands([high, low]) },
+    ...(phaseMs >= 10_000 && { target: { utilisation: 0.96, seeds: 5 } }),
+    spec: {
+      regions: 2,
+      limit: THOUSAND,
+      durationMs: Math.max(MINUTE_MS, 2 * phaseMs),
+      callers: demands([high, low]),
+    },
   }
 }
 
 const square: Scenario = {
   id: 'S5',
   title: 'two regions take turns, 900/100',
-  variants: [1_000, 2_000, 5_000, 10_000, 30_000].map(antiphase),
+  variants: [1_000, 2_000, 5_000, 10_000, 30_000, 60_000].map(antiphase),
 }
 
-function idle(name: string, floorPercent: number, perSecond: readonly number[]): Variant {
+interface Idle {
+  readonly floorPercent: number
+  readonly perSecond: readonly number[]
+  readonly target?: number
+}
+
+function idle(name: string, { floorPercent, perSecond, target }: Idle): Variant {
   return {
     name: `${name}, floor ${floorPercent} %`,
+    ...(target !== undefined && { target: { utilisation: target } }),
     spec: {
       regions: perSecond.length,
       limit: bucket(1_000, 200, floorPercent),
@@ -156,13 +179,19 @@ function idle(name: string, floorPercent: number, perSecond: readonly number[]):
   }
 }
 
+const ONE_OF_FIVE = [1_100, 0, 0, 0, 0]
+
 const idleRegions: Scenario = {
   id: 'S6',
   title: 'idle regions',
-  variants: [2, 0, 10].flatMap((floor) => [
-    idle('700/700/0', floor, [700, 700, 0]),
-    idle('demand on 1 of 5', floor, [1_100, 0, 0, 0, 0]),
-  ]),
+  variants: [
+    idle('700/700/0', { floorPercent: 2, perSecond: [700, 700, 0], target: 0.98 }),
+    idle('demand on 1 of 5', { floorPercent: 2, perSecond: ONE_OF_FIVE }),
+    idle('700/700/0', { floorPercent: 0, perSecond: [700, 700, 0], target: 0.98 }),
+    idle('demand on 1 of 5', { floorPercent: 0, perSecond: ONE_OF_FIVE, target: 0.98 }),
+    idle('700/700/0', { floorPercent: 10, perSecond: [700, 700, 0] }),
+    idle('demand on 1 of 5', { floorPercent: 10, perSecond: ONE_OF_FIVE }),
+  ],
 }
 
 export const SHAPES: readonly Scenario[] = [
