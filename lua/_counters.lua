@@ -18,6 +18,9 @@ An algorithm is one file that returns a table of functions; `meta` is the slot g
   state(C)  a, b, c and, of algorithms whose state varies in length, the body
   keep_ms(C, now)  until it is as if it had never been used
   must_renew(C, now)  whether its expiry is to be set again
+  lease(C, meta, now, wanted)  debits a block: its tokens (0: none at present), how long it may be spent and how long
+      what is left of it may come back, both in us; or nil where the limit holds too little; may be absent
+  return_lease(C, now, tokens, at_us)  credits what is left of a block that was granted at `at_us`, if it is in time
   holds(C, holder), release(C, holder)  of algorithms that count holders; `holder` is its id in 16 bytes
 
 A value: COUNTER_FORMAT, of a tracked counter with TRACKED_MARK added to its code and TAIL_FORMAT after it; then the
@@ -26,6 +29,12 @@ body.
 
 -- A tracked counter stays this much longer, so that it outlives the pause in which its daemon restarts.
 local TRACKED_KEEP_MS = 600000
+
+-- Most counters that wait in one hot set; a reader takes them out. Beyond it they are noted by a later check.
+local HOT_MAX = 4096
+local HOT_TTL_S = 600
+-- A counter is noted once it has less than this left of its share.
+local LOW_PARTS, LOW_OF = 3, 10
 
 -- Totals are kept in a ring of windows for each limit, and once over all time. Each entry begins with a mark: the
 -- window's index, or the second in which the hash's expiry was set.
@@ -119,6 +128,12 @@ local function store_counter(key, C, meta, now)
       pack(TRACKED_STATE_FORMAT, a, b, c, C.expiry_set, C.admitted, C.denied, C.returned))
   else
     redis.call('SETRANGE', key, STATE_OFFSET, pack(STATE_FORMAT, a, b, c))
+  end
+end
+
+local function note_hot(key, ids)
+  if #ids > 0 and redis.call('SCARD', key) < HOT_MAX then
+    if redis.call('SADD', key, unpack(ids)) > 0 then redis.call('EXPIRE', key, HOT_TTL_S) end
   end
 end
 

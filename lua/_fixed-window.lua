@@ -65,6 +65,21 @@ function M.give_back(C, meta, now, cost, at_us)
   return true
 end
 
+-- What is leased counts as admitted; nothing of it outlives the window.
+function M.lease(C, meta, now, wanted)
+  local tokens = block_of(wanted, C.most, C.left)
+  if not tokens then return nil end
+  C.left, C.count = C.left - tokens, C.count + tokens
+  local rest_us = C.start_us + C.limit.window_us - now
+  return tokens, min(lease_life_us(C, now), rest_us), WINDOW_RETURN_US
+end
+
+function M.return_lease(C, now, tokens, at_us)
+  if window_of(at_us, C.limit.window_us) ~= C.start_us then return end
+  C.count = max(0, C.count - tokens)
+  C.left = C.unknown and 0 or max(0, C.most - C.count)
+end
+
 function M.resize(C, meta, now, shrinks)
   local L = C.limit
   return not (shrinks and occupancy(C, meta, now) > share_tokens(L.capacity, units_at(C, meta, L.home, now)))

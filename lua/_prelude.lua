@@ -28,6 +28,13 @@ local TRACKED_SIZE = 86
 local TRACKED_MARK = 128
 local LIMIT_FORMAT = '<ddddddddddddddddd'
 
+-- Leases: shared/core/lease.ts. A block is void after LEASE_US; the lease itself says when it was granted.
+local LEASE_US = 100000
+local LEASE_TOKENS_MIN = 10
+-- What is left of a window's block may come back later than it may be spent, since it stays counted until then.
+local WINDOW_RETURN_US = 2000000
+local LEASE_FORMAT = '<dd' -- tokens, instant of the grant in us
+
 -- Redis refuses an expiry that overflows; this is beyond any window.
 local KEEP_MS_MAX = 9e15
 
@@ -116,4 +123,16 @@ local function units_at(C, meta, numbers_home, at_us)
   local home = C.tracked and C.home or numbers_home
   if C.tracked and at_us < C.exp_us then return home + C.borrowed end
   return home
+end
+
+-- Tokens of a block of `wanted`; nil where too little may be held.
+local function block_of(wanted, most, left)
+  if most < 2 * LEASE_TOKENS_MIN then return nil end
+  return max(0, min(wanted, floor(most / 2), ceil(left / 2)))
+end
+
+-- How long a block may be spent: its own life, or that of the borrowed part of the share.
+local function lease_life_us(C, now)
+  if C.tracked and C.borrowed > 0 and now < C.exp_us then return min(LEASE_US, C.exp_us - now) end
+  return LEASE_US
 end

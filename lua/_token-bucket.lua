@@ -1,7 +1,10 @@
 --[[
 Token bucket: shared/core/algorithms/token-bucket.ts, operation by operation. State: whole tokens, fraction, instant
-that they stand for.
+that they stand for. Body, while it has leases out: what was granted in the present slot of LEASE_US and in the one
+before it, the slot, and the instant of the last grant.
 ]]
+local GRANTS_FORMAT = '<dddd'
+local GRANTS_SIZE = 32
 local SNAP_TOKENS_MAX = 1e-9
 
 -- Rate, size and snap of a bucket under some numbers and units.
@@ -64,10 +67,29 @@ local function cold_terms(L, meta)
   return L.terms
 end
 
+-- A bucket that has leases out gives up what the limit refills in their life.
+local function leased_burst(L)
+  return max(0, L.burst - ceil(L.capacity * LEASE_US / L.window_us))
+end
+
 local function terms_now(C, meta, now)
   local L = C.limit
-  if not C.tracked then return cold_terms(L, meta) end
-  return terms_of(L.capacity, L.window_us, L.burst, units_at(C, meta, L.home, now))
+  if not C.tracked and not C.grants then return cold_terms(L, meta) end
+  local burst = C.grants and leased_burst(L) or L.burst
+  return terms_of(L.capacity, L.window_us, burst, units_at(C, meta, L.home, now))
+end
+
+-- What was granted lately, while that counts; nil when no lease can be out any more.
+local function read_grants(body, now)
+  if not body or #body ~= GRANTS_SIZE then return nil end
+  local slot, current, previous, last_us = unpack_from(GRANTS_FORMAT, body)
+  if now - last_us >= LEASE_US then return nil end
+  local now_slot = floor(now / LEASE_US)
+  if now_slot > slot then
+    previous = now_slot == slot + 1 and current or 0
+    slot, current = now_slot, 0
+  end
+  return { slot = slot, current = current, previous = previous, last_us = last_us }
 end
 
 local function full_keep_ms(L)
@@ -90,8 +112,9 @@ end
 local M = {}
 
 -- Without a stored state: the level and instant of an idle bucket.
-function M.settle(C, meta, now, version, whole, fraction, from_us)
+function M.settle(C, meta, now, version, whole, fraction, from_us, body)
   local L = C.limit
+  C.grants = C.stored and read_grants(body, now) or nil
   if not C.stored then
     whole = floor(L.idle_tokens)
     version, fraction, from_us = L.version, L.idle_tokens - whole, L.idle_us
@@ -103,6 +126,7 @@ function M.settle(C, meta, now, version, whole, fraction, from_us)
   C.astray = from_us > max(now, meta.start_us) + L.window_us
   local terms = terms_now(C, meta, now)
   C.terms, C.most = terms, terms.cap_whole
+  if C.grants then C.most = floor(share_burst(L.burst, units_at(C, meta, L.home, now))) end
   if version ~= L.version or C.tracked then
     C.left, C.fraction = whole, fraction
     if version ~= L.version then
@@ -158,7 +182,11 @@ function M.give_back(C, meta, now, cost, at_us)
   -- Not what the limit refilled meanwhile: a full bucket would not have been refilled beside those tokens.
   local credit = cost - (L.capacity * (now - at_us)) / L.window_us
   if credit <= 0 then return false end
+  local before = C.left
   C.left, C.fraction = add(C.left, C.fraction, credit, C.terms)
+  -- Beside leases, only what these leave room for.
+  local grants = C.grants
+  if grants then C.left = max(before, min(C.left, C.terms.cap_whole - grants.current - grants.previous)) end
   return true
 end
 
@@ -166,6 +194,33 @@ function M.resize(C, meta, now)
   C.terms = terms_now(C, meta, now)
   C.left, C.fraction = clamp(C.left, C.fraction, C.terms)
   return true
+end
+
+function M.lease(C, meta, now, wanted)
+  local grants = C.grants
+  if not grants then
+    grants = { slot = floor(now / LEASE_US), current = 0, previous = 0, last_us = now }
+    C.grants = grants
+    C.terms = terms_now(C, meta, now)
+    C.left, C.fraction = clamp(C.left, C.fraction, C.terms)
+  end
+  local tokens = block_of(wanted, C.terms.cap_whole, C.left)
+  if not tokens then return nil end
+  C.left = C.left - tokens
+  grants.current, grants.last_us = grants.current + tokens, max(grants.last_us, now)
+  return tokens, lease_life_us(C, now), LEASE_US
+end
+
+-- The level and the other leases together never pass what may be held; the rest is lost and refills by itself.
+function M.return_lease(C, now, tokens, at_us)
+  local grants, terms = C.grants, C.terms
+  if not grants or now - at_us >= LEASE_US then return end
+  local others = grants.current + grants.previous - tokens
+  local room = floor(terms.cap_whole + terms.cap_fraction - C.left - C.fraction - others)
+  C.left = C.left + max(0, min(tokens, room))
+  local older = min(tokens, grants.previous)
+  grants.previous = grants.previous - older
+  grants.current = max(0, grants.current - (tokens - older))
 end
 
 function M.heal(C, meta, now)
@@ -181,7 +236,13 @@ function M.wait_ms(C, now, cost)
 end
 
 function M.state(C)
-  return C.left, C.fraction, C.last_us
+  local grants, body = C.grants, nil
+  if grants then
+    body = pack(GRANTS_FORMAT, grants.slot, grants.current, grants.previous, grants.last_us)
+  elseif C.body ~= '' then
+    body = ''
+  end
+  return C.left, C.fraction, C.last_us, body
 end
 
 function M.keep_ms(C)

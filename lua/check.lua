@@ -25,12 +25,6 @@ local FIRST_COUNTER = 3
 
 local ALLOWED, EXCEEDS, NEVER = -1, -2, -3
 
--- Most counters that wait in one hot set; a reader takes them out. Beyond it they are noted by a later check.
-local HOT_MAX = 4096
-local HOT_TTL_S = 600
--- A counter is noted once it has less than this left of its share.
-local LOW_PARTS, LOW_OF = 3, 10
-
 local values = redis.call('MGET', unpack(KEYS))
 local meta = read_meta(values[1])
 if not meta or not meta.serving then return NOT_SERVED end
@@ -189,9 +183,7 @@ for index, C in pairs(counters) do
   if C.dirty then store_counter(KEYS[FIRST_COUNTER + index], C, meta, now) end
 end
 
-if #noted_ids > 0 and redis.call('SCARD', KEYS[2]) < HOT_MAX then
-  if redis.call('SADD', KEYS[2], unpack(noted_ids)) > 0 then redis.call('EXPIRE', KEYS[2], HOT_TTL_S) end
-end
+note_hot(KEYS[2], noted_ids)
 add_totals(KEYS[3], limits, now, now)
 
 return pack('<' .. string.rep('d', replies), unpack(reply))

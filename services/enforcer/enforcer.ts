@@ -1,5 +1,6 @@
+import { randomUUID } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
-import type { CheckStore, PolicyReader } from '../../shared/core/ports.ts'
+import type { CheckStore, LeaseStore, PolicyReader } from '../../shared/core/ports.ts'
 import type { HeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
 import { every, type Loop } from '../../shared/runtime/every.ts'
@@ -8,7 +9,8 @@ import type { Registry } from '../../shared/runtime/metrics.ts'
 import { createEnforcerApp } from './app.ts'
 import type { SenderTrust } from './authorize-route.ts'
 import { createGrpcServer, type GrpcServer } from './grpc/server.ts'
-import { createEnforcerMetrics, observeEnforcer } from './metrics.ts'
+import { LEASE_TICK_MS, LeaseBook } from './lease-book.ts'
+import { createEnforcerMetrics, observeEnforcer, observeLeases } from './metrics.ts'
 import { PolicyCache } from './policy-cache.ts'
 import { RouteTable } from './routes.ts'
 import { CHECKS_IN_FLIGHT_MAX } from './run-check.ts'
@@ -23,9 +25,22 @@ const POLL_INTERVAL_MS = 200
 /** Far above what the reader itself allows; only a bug reaches it. */
 const POLL_TIMEOUT_MS = 10_000
 
+/** Giving blocks back waits for Redis; one that hangs is given up with its connection. */
+const LEASE_TIMEOUT_MS = 10_000
+
+/** Of an id that no other process ever had: enough for all that could be alive within one lease. */
+const OWNER_LENGTH = 13
+
+const NO_LEASES: LeaseStore = {
+  grant: () => Promise.resolve(null),
+  giveUp: () => Promise.resolve(),
+}
+
 export interface EnforcerOptions {
   readonly region: string
   readonly store: CheckStore
+  /** Without it no counter is leased. */
+  readonly leaseStore?: LeaseStore
   readonly reader: PolicyReader
   readonly clock: Clock
   readonly log: Logger
@@ -50,6 +65,9 @@ export interface Enforcer {
   readonly policies: PolicyCache
   /** Serves gRPC; gives the port. Health says serving once policies are known. */
   listenGrpc(host: string, port: number): Promise<GrpcListener>
+  /** Keeps leases in good order until the loop is stopped; `giveUpLeases` then gives them back. */
+  keepLeases(onBug: (err: Error) => void): Loop
+  giveUpLeases(): Promise<void>
   /** Follows the region's policies until the loop is stopped. */
   followPolicies(onBug: (err: Error) => void): Loop
 }
@@ -78,7 +96,13 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
     routesKept: () => routes.size,
     loops: () => loops,
   })
-  const context = { store, policies, routes, guard, metrics }
+  const leases = new LeaseBook({
+    store: options.leaseStore ?? NO_LEASES,
+    clock,
+    owner: randomUUID().slice(0, OWNER_LENGTH),
+  })
+  observeLeases(registry, leases)
+  const context = { store, policies, routes, guard, metrics, leases }
   const runner = { context, inFlight, clock, headers }
   let grpc: GrpcServer | null = null
   const showHealth = (): void => grpc?.setServing(isRunning() && policies.current() !== null)
@@ -90,6 +114,15 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
       showHealth()
       const bound = await grpc.listen(host, port)
       return { port: bound, leave: showHealth, drain: grpc.drain }
+    },
+    giveUpLeases: () => leases.close(),
+    keepLeases(onBug) {
+      const loop = every(
+        { name: 'leases', intervalMs: LEASE_TICK_MS, timeoutMs: LEASE_TIMEOUT_MS, log, onBug },
+        () => leases.tick(),
+      )
+      loops.push(loop)
+      return loop
     },
     followPolicies(onBug) {
       const loop = every(

@@ -3,6 +3,7 @@ import type { Redis } from 'ioredis'
 import { DRAFT_HEADERS, parseHeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
 import { createCheckStore } from '../../shared/redis/check-store.ts'
 import { createRedis } from '../../shared/redis/client.ts'
+import { createLeaseStore } from '../../shared/redis/lease-store.ts'
 import { createPolicyReader } from '../../shared/redis/policy-reader.ts'
 import { systemClock } from '../../shared/runtime/clock.ts'
 import { readEnvOrExit } from '../../shared/runtime/env.ts'
@@ -27,6 +28,7 @@ await runService(life, log, async () => {
   const enforcer = createEnforcer({
     region: config.REGION,
     store: createCheckStore({ redis, deadlineMs: config.REDIS_DEADLINE_MS }),
+    leaseStore: createLeaseStore({ redis }),
     reader: createPolicyReader({ redis }),
     clock: systemClock,
     log,
@@ -38,6 +40,15 @@ await runService(life, log, async () => {
       ipv6Prefix: config.SENDER_NETWORK_BITS,
     },
   })
+  await life.acquire(
+    'leases',
+    () => enforcer.keepLeases(stopOnBug),
+    async (loop) => {
+      // A Redis that hangs must not hold the process: blocks end by themselves.
+      await Promise.race([enforcer.giveUpLeases(), delay(config.REDIS_DEADLINE_MS)])
+      await Promise.race([loop.stop(), delay(config.REDIS_DEADLINE_MS)])
+    },
+  )
   await life.acquire(
     'policies',
     () => enforcer.followPolicies(stopOnBug),

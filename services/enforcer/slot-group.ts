@@ -14,6 +14,7 @@ import type { Descriptor } from '../../shared/core/descriptor.ts'
 import type { PolicyIndex } from '../../shared/core/policy-index.ts'
 import type { CheckAnswer, CheckStore, CheckTarget } from '../../shared/core/ports.ts'
 import { isQuotaError } from '../../shared/errors.ts'
+import type { LeaseBook } from './lease-book.ts'
 import type { DegradedReason, EnforcerMetrics } from './metrics.ts'
 import { type RouteOverride, routeOf } from './override-route.ts'
 import type { PolicyCache } from './policy-cache.ts'
@@ -27,6 +28,8 @@ export interface DecideContext {
   readonly routes: RouteTable
   readonly guard: StoreGuard
   readonly metrics: EnforcerMetrics
+  /** Without it every check asks the store. */
+  readonly leases?: LeaseBook
 }
 
 /** A descriptor, its position in the request, and where it leads. */
@@ -176,17 +179,20 @@ async function giveBack(
   return false
 }
 
-/** The store's answer, or why there is none. Rejects with what is no outage of the store. */
+/** The answer of leases, else of the store, or why there is none. Rejects with what is no outage of the store. */
 export function askStore(
   context: DecideContext,
   part: GroupPart,
   cost: number,
 ): Promise<CheckAnswer | DegradedReason> {
-  const { guard, store } = context
-  const round = guard.enter()
-  if (round === null) return Promise.resolve('store_skipped')
+  const { guard, store, leases } = context
   const { group, requestId } = part
   const check = { group, targets: targetsOf(part), cost, requestId }
+  const leased = leases?.take(check, part.index.version) ?? null
+  if (leased !== null) return Promise.resolve(leased)
+  const round = guard.enter()
+  if (round === null) return Promise.resolve('store_skipped')
+  leases?.watch(check, part.index.version)
   return store.check(check, part.index.version).then(
     (answer) => {
       guard.succeeded(round)
@@ -236,7 +242,7 @@ function asNominal(decision: Decision, nominal: number | undefined): Decision {
   return { ...decision, remaining: nominal }
 }
 
-function decidedByStore(part: GroupPart, answer: CheckAnswer): GroupResult {
+export function decidedByStore(part: GroupPart, answer: CheckAnswer): GroupResult {
   const decided: Decided[] = []
   let allowed = true
   for (const { position, route } of part.routed) {

@@ -99,6 +99,39 @@ export interface CheckStore {
   release(check: RequestCheck, version: number): Promise<ReleaseAnswer>
 }
 
+/** One block of tokens that an enforcer asks for, or gives back. `id` is new for each, over all enforcers. */
+export interface LeaseAsk {
+  readonly id: string
+  readonly group: number
+  readonly target: CheckTarget
+  readonly tokens: number
+}
+
+export interface LeaseGrant {
+  /** 0: there is nothing to lease at present. */
+  readonly tokens: number
+  /** Instant of the grant, Redis TIME. */
+  readonly atUs: number
+  /** How long the block may be spent, counted from the sending of the request; shorter where its window ends. */
+  readonly lifeMs: number
+  /** What the counter itself can still admit, and when it is full again. */
+  readonly remaining: number
+  readonly resetMs: number
+}
+
+/**
+ * Takes blocks of tokens ahead, under the rule of `core/lease.ts`.
+ *
+ * Both reject as `CheckStore.check` does. Neither is repeated on failure: tokens whose grant got lost are stranded
+ * until their bucket refills or their window ends.
+ */
+export interface LeaseStore {
+  /** Null where the limit holds too little to be leased. */
+  grant(ask: LeaseAsk, version: number): Promise<LeaseGrant | null>
+  /** Gives back what is left of a block; at most once, never after its life, never above what the counter may hold. */
+  giveUp(left: LeaseAsk, version: number): Promise<void>
+}
+
 /** A region's policies as its enforcers read them; `version` grows with each change in the region. */
 export interface RegionPolicies {
   readonly version: number

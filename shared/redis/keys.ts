@@ -42,6 +42,11 @@ export function refundKey(group: number, digest: string): string {
   return `r:{${SLOT_GROUP_TAGS[group]}}${digest}`
 }
 
+/** A lease of one enforcer; `id` is unique over all of them. */
+export function leaseKey(group: number, id: string): string {
+  return `e:{${SLOT_GROUP_TAGS[group]}}${id}`
+}
+
 export const REGION_KEYS = {
   /** Who leads the region, until when. */
   leader: 'qp:{qp}:leader',
@@ -68,3 +73,5 @@ export type RegionField =
   | 'checkSha'
   | 'giveBackSha'
   | 'releaseSha'
+  | 'leaseSha'
+  | 'returnLeaseSha'

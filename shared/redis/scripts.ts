@@ -61,6 +61,18 @@ export const SCRIPTS = {
     loader: 'serve',
     includes: COUNTERS,
   },
+  lease: {
+    keys: ['meta', 'hot', 'usage', 'counter', 'lease'],
+    args: ['version', 'limit', 'tokens'],
+    loader: 'serve',
+    includes: COUNTERS,
+  },
+  'return-lease': {
+    keys: ['meta', 'usage', 'counter', 'lease'],
+    args: ['version', 'limit', 'tokens'],
+    loader: 'serve',
+    includes: COUNTERS,
+  },
   'claim-leadership': { keys: ['leader'], args: ['holder', 'ttlMs'], loader: 'open', includes: [] },
   'release-leadership': { keys: ['leader'], args: ['holder'], loader: 'open', includes: [] },
   'raise-fence': { keys: ['fence'], args: ['known'], loader: 'open', includes: [] },

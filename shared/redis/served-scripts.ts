@@ -7,6 +7,8 @@ export interface ServedShas {
   readonly check: string
   readonly giveBack: string
   readonly release: string
+  readonly lease: string
+  readonly returnLease: string
 }
 
 /** The fields in which the daemon says them. */
@@ -14,6 +16,8 @@ export const SERVED_FIELDS: Readonly<Record<keyof ServedShas, RegionField>> = {
   check: 'checkSha',
   giveBack: 'giveBackSha',
   release: 'releaseSha',
+  lease: 'leaseSha',
+  returnLease: 'returnLeaseSha',
 }
 
 /** The scripts themselves. */
@@ -21,6 +25,8 @@ export const SERVED_NAMES: Readonly<Record<keyof ServedShas, ScriptName>> = {
   check: 'check',
   giveBack: 'give-back',
   release: 'release',
+  lease: 'lease',
+  returnLease: 'return-lease',
 }
 
 /**
@@ -39,6 +45,11 @@ export class ServedScripts {
   /** What was read last; null before the first reading, or when no daemon serves. */
   get shas(): ServedShas | null {
     return this.#shas
+  }
+
+  /** Has them read anew before the next use. */
+  forget(): void {
+    this.#shas = null
   }
 
   /** Reads them again; callers that arrive meanwhile share the reading. Rejects as ioredis does. */

@@ -5,6 +5,8 @@ import type { LedgerRow, ShareWrite } from '../../shared/core/ledger/types.ts'
 import type { RegionLimit, RegionLimitSpec, RegionPolicySpec } from '../../shared/core/policy.ts'
 import type {
   CheckStore,
+  LeaseGrant,
+  LeaseStore,
   LimitDecision,
   PolicyReader,
   RegionStore,
@@ -13,6 +15,7 @@ import type {
 import { POOL_UNITS } from '../../shared/core/units.ts'
 import { createCheckStore } from '../../shared/redis/check-store.ts'
 import { createRedis } from '../../shared/redis/client.ts'
+import { createLeaseStore } from '../../shared/redis/lease-store.ts'
 import { createPolicyReader } from '../../shared/redis/policy-reader.ts'
 import { connectRegionStore } from '../../shared/redis/region-store.ts'
 import { type RedisServer, startRedisServer } from './redis-server.ts'
@@ -31,6 +34,7 @@ export class RedisRegion {
   readonly redis: Redis
   readonly time: TestTime
   readonly checks: CheckStore
+  readonly leases: LeaseStore
   readonly reader: PolicyReader
   daemon: RegionStore
   limits: readonly RegionLimit[] = []
@@ -43,6 +47,7 @@ export class RedisRegion {
     this.time = time
     this.daemon = daemon
     this.checks = createCheckStore({ redis, deadlineMs: PATIENT_MS })
+    this.leases = createLeaseStore({ redis })
     this.reader = createPolicyReader({ redis })
   }
 
@@ -124,6 +129,23 @@ export class RedisRegion {
     const [decision] = decisions
     if (decision === undefined) throw new Error('no decision')
     return decision
+  }
+
+  /** Leases a block of `tokens`; null where the limit holds too little. */
+  lease(id: string, tokens: number, key = 'acme'): Promise<LeaseGrant | null> {
+    return this.leases.grant(this.#leaseOf(id, tokens, key), this.version)
+  }
+
+  /** Gives `tokens` of that block back. */
+  giveUp(id: string, tokens: number, key = 'acme'): Promise<void> {
+    return this.leases.giveUp(this.#leaseOf(id, tokens, key), this.version)
+  }
+
+  #leaseOf(id: string, tokens: number, key: string) {
+    const { group, targets } = this.target(0, key)
+    const [target] = targets
+    if (target === undefined) throw new Error('a check has a target')
+    return { id, group, target, tokens }
   }
 
   /** How many of `count` checks of one token, sent at once, are admitted. */

@@ -1,7 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { createAdminMetrics, observeState } from '../../services/admin/metrics.ts'
-import { createEnforcerMetrics, observeEnforcer } from '../../services/enforcer/metrics.ts'
+import {
+  createEnforcerMetrics,
+  observeEnforcer,
+  observeLeases,
+} from '../../services/enforcer/metrics.ts'
 import { createSyncMetrics } from '../../services/sync/metrics.ts'
 import { createRegistry, type Registry } from '../../shared/runtime/metrics.ts'
 
@@ -12,6 +16,7 @@ const declare: Readonly<Record<string, (registry: Registry) => void>> = {
   Enforcer(registry) {
     createEnforcerMetrics(registry).cellsOf('policy')
     observeEnforcer(registry, unread)
+    observeLeases(registry, unread)
   },
   'Sync daemon'(registry) {
     createSyncMetrics(registry, () => true)

@@ -9,6 +9,7 @@ import type { CheckAnswer } from '../../../shared/protocol/check-answer.ts'
 import { DRAFT_HEADERS } from '../../../shared/protocol/rate-limit-headers.ts'
 import { createCheckStore } from '../../../shared/redis/check-store.ts'
 import { createRedis } from '../../../shared/redis/client.ts'
+import { createLeaseStore } from '../../../shared/redis/lease-store.ts'
 import { createPolicyReader } from '../../../shared/redis/policy-reader.ts'
 import { connectRegionStore } from '../../../shared/redis/region-store.ts'
 import { type Clock, systemClock } from '../../../shared/runtime/clock.ts'
@@ -34,6 +35,8 @@ export interface EnforcerOptions {
   /** How long a check waits for Redis; ample unless told otherwise, for tests share the machine's cores. */
   readonly deadlineMs?: number
   readonly trustedHops?: number
+  /** Whether hot counters are leased; not, unless told so, for most tests count what Redis has. */
+  readonly leases?: boolean
 }
 
 export interface TestEnforcer extends Enforcer {
@@ -166,7 +169,9 @@ async function startEnforcer(url: string, options: EnforcerOptions): Promise<Tes
   const lines: TestEnforcer['lines'][number][] = []
   const log = pino({ level: 'info' }, { write: (line) => lines.push(JSON.parse(line)) })
   const redis = createRedis({ url, name: 'enforcer', onError: () => {} })
+  const leaseStore = createLeaseStore({ redis })
   const enforcer = createEnforcer({
+    ...(options.leases === true && { leaseStore }),
     region: 'us-east-1',
     store: createCheckStore({ redis, deadlineMs }),
     reader: createPolicyReader({ redis }),
@@ -177,6 +182,7 @@ async function startEnforcer(url: string, options: EnforcerOptions): Promise<Tes
     headers: DRAFT_HEADERS,
     sender: { trustedHops: options.trustedHops ?? 0, ipv6Prefix: 64 },
   })
+  const leases = enforcer.keepLeases((err) => lines.push({ level: 60, msg: err.message }))
   const loop = enforcer.followPolicies((err) => lines.push({ level: 60, msg: err.message }))
   await vi.waitFor(
     () => {
@@ -190,7 +196,7 @@ async function startEnforcer(url: string, options: EnforcerOptions): Promise<Tes
     check: (asked, options) => ask(enforcer.app, asked, options),
     series: (name, labels) => readSeries(enforcer.app, name, labels),
     async close() {
-      await loop.stop()
+      await Promise.all([loop.stop(), leases.stop()])
       await enforcer.app.close()
       redis.disconnect()
     },

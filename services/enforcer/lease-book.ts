@@ -1,0 +1,296 @@
+/**
+ * The token leases that this enforcer holds: what it may admit of hot counters without asking Redis.
+ *
+ * A counter is leased while it is asked for often, and given up when it is not. A block is refilled in the
+ * background before it is empty, by one request at a time; what no block covers falls through to Redis, which alone
+ * denies. Blocks that are about to end, of idle counters and of changed policies go back.
+ */
+import {
+  LEASE_MS,
+  LEASE_REFILL_PART,
+  LEASE_TOKENS_MIN,
+  leaseDeadlineMs,
+} from '../../shared/core/lease.ts'
+import type {
+  CheckAnswer,
+  CheckTarget,
+  GroupCheck,
+  LeaseStore,
+  LimitDecision,
+} from '../../shared/core/ports.ts'
+import { isQuotaError } from '../../shared/errors.ts'
+import type { Clock } from '../../shared/runtime/clock.ts'
+import { HotCounters } from './hot-counters.ts'
+
+/** How often blocks are looked at. Twice in this time a block must be able to come back before it ends. */
+export const LEASE_TICK_MS = 20
+
+/** A block goes back once it has less than this to live, so that what is left of it is not lost. */
+const GIVE_UP_BEFORE_MS = 1.5 * LEASE_TICK_MS
+
+/** Most counters leased at once. One that is not leased is only slower. */
+const HELD_MAX = 1_024
+
+/** What a counter that has just become hot is taken to spend in a tick. */
+const SPENT_PER_TICK_FIRST = 40
+
+/** A counter with nothing to lease, or too small a limit, is asked for again after this. */
+const PAUSE_MS = 250
+
+interface Block {
+  readonly id: string
+  readonly size: number
+  readonly atUs: number
+  readonly deadlineMs: number
+  tokens: number
+}
+
+interface Held {
+  readonly group: number
+  readonly version: number
+  readonly target: CheckTarget
+  block: Block | null
+  next: Block | null
+  remaining: number
+  resetMs: number
+  isAsking: boolean
+  /** Tokens spent since the last tick, and smoothed over the ticks before. */
+  spent: number
+  spentPerTick: number
+  idleTicks: number
+  pausedUntilMs: number
+}
+
+/** What is counted of leases. */
+export interface LeaseCounts {
+  granted: number
+  returned: number
+  admitted: number
+}
+
+export class LeaseBook {
+  readonly counts: LeaseCounts = { granted: 0, returned: 0, admitted: 0 }
+  readonly #store: LeaseStore
+  readonly #clock: Clock
+  readonly #owner: string
+  readonly #held = new Map<string, Held>()
+  readonly #hot = new HotCounters()
+  readonly #asked = new Set<Promise<unknown>>()
+  #ids = 0
+  #isClosed = false
+
+  /** `owner` tells the blocks of this process from all others, of its earlier lives too. */
+  constructor(options: {
+    readonly store: LeaseStore
+    readonly clock: Clock
+    readonly owner: string
+  }) {
+    this.#store = options.store
+    this.#clock = options.clock
+    this.#owner = options.owner
+  }
+
+  /** Counters leased at present. */
+  get size(): number {
+    return this.#held.size
+  }
+
+  /** Admits a check out of blocks that cover all of its targets; null where Redis is to be asked. */
+  take(check: GroupCheck, version: number): CheckAnswer | null {
+    if (this.#held.size === 0 || check.cost === 0) return null
+    const nowMs = this.#clock.monotonicMs()
+    const [only] = check.targets
+    if (only === undefined) return null
+    if (check.targets.length === 1) {
+      const held = this.#usable(only, check.cost, { version, nowMs })
+      return held === null ? null : this.#spend([held], check.cost)
+    }
+    const all: Held[] = []
+    for (const target of check.targets) {
+      const held = this.#usable(target, check.cost, { version, nowMs })
+      if (held === null || all.includes(held)) return null
+      all.push(held)
+    }
+    return this.#spend(all, check.cost)
+  }
+
+  /** Notes a check that goes to Redis: a counter that is asked for often is leased from then on. */
+  watch(check: GroupCheck, version: number): void {
+    for (const target of this.#hot.see(check)) {
+      const isRoom = this.#held.size < HELD_MAX && !this.#isClosed
+      if (isRoom && !this.#held.has(target.counter)) this.#hold(check, target, version)
+    }
+  }
+
+  /** Every LEASE_TICK_MS. Never rejects: what cannot go back ends by itself. */
+  async tick(): Promise<void> {
+    this.#hot.tick()
+    const nowMs = this.#clock.monotonicMs()
+    const returns: Promise<void>[] = []
+    for (const [counter, held] of this.#held) {
+      held.spentPerTick = (held.spentPerTick + held.spent) / 2
+      held.idleTicks = held.spent === 0 ? held.idleTicks + 1 : 0
+      held.spent = 0
+      const isIdle = held.idleTicks >= 2 && nowMs >= held.pausedUntilMs && !held.isAsking
+      if (isIdle) this.#held.delete(counter)
+      returns.push(...this.#retire(held, isIdle ? Number.POSITIVE_INFINITY : nowMs))
+      if (!isIdle && held.block === null && held.next === null) this.#ask(held)
+    }
+    await Promise.all(returns)
+  }
+
+  /** Gives everything back, and leases nothing from then on. Resolves when Redis has it, or has failed. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    const all = [...this.#held.values()]
+    this.#held.clear()
+    const returns = all.flatMap((held) => this.#retire(held, Number.POSITIVE_INFINITY))
+    // A block that is on its way goes back as soon as it is here.
+    await Promise.all([...returns, ...this.#asked])
+  }
+
+  #usable(
+    target: CheckTarget,
+    cost: number,
+    { version, nowMs }: { readonly version: number; readonly nowMs: number },
+  ): Held | null {
+    const held = this.#held.get(target.counter)
+    if (held === undefined) return null
+    if (held.version !== version) {
+      // Its numbers may have changed; what is left goes back under those that are in force.
+      this.#held.delete(target.counter)
+      void Promise.all(this.#retire({ ...held, target, version }, Number.POSITIVE_INFINITY))
+      return null
+    }
+    if (covers(held.block, cost, nowMs)) return held
+    if (covers(held.next, cost, nowMs)) {
+      const { block } = held
+      held.block = held.next
+      held.next = null
+      if (block !== null) void this.#giveUp(held, block)
+      return held
+    }
+    this.#ask(held)
+    return null
+  }
+
+  #spend(all: readonly Held[], cost: number): CheckAnswer {
+    const decisions: LimitDecision[] = []
+    let atUs = 0
+    for (const held of all) {
+      const { block } = held
+      if (block === null) continue
+      block.tokens -= cost
+      held.spent += cost
+      atUs = block.atUs
+      this.counts.admitted += cost
+      const remaining = held.remaining + block.tokens
+      decisions.push({
+        allowed: true,
+        reason: null,
+        remaining,
+        resetMs: held.resetMs,
+        retryAfterMs: null,
+      })
+      if (block.tokens < block.size * LEASE_REFILL_PART) this.#ask(held)
+    }
+    return { atUs, decisions }
+  }
+
+  #hold({ group }: GroupCheck, target: CheckTarget, version: number): void {
+    const held: Held = {
+      group,
+      version,
+      target,
+      block: null,
+      next: null,
+      remaining: 0,
+      resetMs: 0,
+      isAsking: false,
+      spent: 0,
+      spentPerTick: SPENT_PER_TICK_FIRST,
+      idleTicks: 0,
+      pausedUntilMs: 0,
+    }
+    this.#held.set(target.counter, held)
+    this.#ask(held)
+  }
+
+  /** Asks for a block unless one is on its way, or waits to be used. */
+  #ask(held: Held): void {
+    if (held.isAsking || held.next !== null || this.#isClosed) return
+    const sentMs = this.#clock.monotonicMs()
+    if (sentMs < held.pausedUntilMs) return
+    held.isAsking = true
+    const perTick = Math.max(held.spentPerTick, held.spent)
+    const tokens = Math.max(LEASE_TOKENS_MIN, Math.ceil((perTick * LEASE_MS) / (2 * LEASE_TICK_MS)))
+    this.#ids += 1
+    const ask = {
+      id: `${this.#owner}.${this.#ids}`,
+      group: held.group,
+      target: held.target,
+      tokens,
+    }
+    const asked = this.#store.grant(ask, held.version).then(
+      (grant) => {
+        held.isAsking = false
+        if (grant === null || grant.tokens === 0) {
+          held.pausedUntilMs = this.#clock.monotonicMs() + PAUSE_MS
+          return undefined
+        }
+        this.counts.granted += grant.tokens
+        held.remaining = grant.remaining
+        held.resetMs = grant.resetMs
+        const deadlineMs = leaseDeadlineMs(sentMs, grant.lifeMs)
+        held.next = {
+          id: ask.id,
+          size: grant.tokens,
+          atUs: grant.atUs,
+          deadlineMs,
+          tokens: grant.tokens,
+        }
+        // Given up while it was on its way.
+        if (this.#held.get(held.target.counter) !== held) {
+          return Promise.all(this.#retire(held, Number.POSITIVE_INFINITY))
+        }
+        return undefined
+      },
+      (err: unknown) => {
+        held.isAsking = false
+        held.pausedUntilMs = this.#clock.monotonicMs() + PAUSE_MS
+        if (!isQuotaError(err)) throw err
+      },
+    )
+    this.#asked.add(asked)
+    void asked.finally(() => this.#asked.delete(asked))
+  }
+
+  /** Gives back the blocks that end within GIVE_UP_BEFORE_MS of `nowMs`; infinite: all. */
+  #retire(held: Held, nowMs: number): Promise<void>[] {
+    const returns: Promise<void>[] = []
+    for (const place of ['block', 'next'] as const) {
+      const block = held[place]
+      if (block === null || nowMs < block.deadlineMs - GIVE_UP_BEFORE_MS) continue
+      held[place] = null
+      returns.push(this.#giveUp(held, block))
+    }
+    return returns
+  }
+
+  async #giveUp({ group, target, version }: Held, block: Block): Promise<void> {
+    const { id, tokens } = block
+    block.tokens = 0
+    if (tokens === 0) return
+    try {
+      await this.#store.giveUp({ id, group, target, tokens }, version)
+      this.counts.returned += tokens
+    } catch (err) {
+      // Its bucket refills by itself; of a window the tokens are lost until its end.
+      if (!isQuotaError(err)) throw err
+    }
+  }
+}
+
+function covers(block: Block | null, cost: number, nowMs: number): boolean {
+  return block !== null && block.tokens >= cost && nowMs < block.deadlineMs
+}
