@@ -141,6 +141,17 @@ local function totals_field(L)
   return integer(L.id) .. '.' .. integer(L.usage_epoch)
 end
 
+-- Names the window entries that changed since the daemon last read, so that it need not read those of every limit.
+-- Nothing is searched for long: beyond CHANGED_MAX it says "any", and the daemon reads all.
+local CHANGED, CHANGED_MAX, ANY_CHANGED = 'changed', 16384, '*'
+
+local function with_changed(changed, field)
+  if changed == ANY_CHANGED then return changed end
+  if string.find(changed, ',' .. field .. ',', 1, true) then return changed end
+  if #changed > CHANGED_MAX then return ANY_CHANGED end
+  return changed .. field .. ','
+end
+
 -- Adds L.admitted, L.denied and L.returned to the totals of each limit, in the window that contains `at_us` and over
 -- all time. A window that its ring has passed already is not opened again.
 local function add_totals(key, limits, at_us, now)
@@ -154,7 +165,10 @@ local function add_totals(key, limits, at_us, now)
     end
   end
   if #touched == 0 then return end
+  fields[#fields + 1] = CHANGED
   local texts = redis.call('HMGET', key, unpack(fields))
+  local known = texts[#fields] or ','
+  local changed = known
   local second, renew = floor(now / 1000000), false
   local writes = {}
   local function write(index, mark, L, admitted, denied, returned)
@@ -173,7 +187,14 @@ local function add_totals(key, limits, at_us, now)
       local found, a, d, r = unpack_from(TOTALS_FORMAT, texts[2 * index])
       if found >= window then mark, admitted, denied, returned = found, a, d, r end
     end
-    if mark == window then write(2 * index, mark, L, admitted, denied, returned) end
+    if mark == window then
+      write(2 * index, mark, L, admitted, denied, returned)
+      changed = with_changed(changed, fields[2 * index])
+    end
+  end
+  if changed ~= known then
+    writes[#writes + 1] = CHANGED
+    writes[#writes + 1] = changed
   end
   redis.call('HSET', key, unpack(writes))
   if renew then redis.call('EXPIRE', key, TOTALS_KEEP_S) end

@@ -7,14 +7,15 @@ KEYS[3] usage totals
 KEYS[4...] tracked counters
 ARGV[1] fence
 ARGV[2] replication id
-ARGV[3] most counters to take out of the hot set
+ARGV[3] most counters to take out of the hot set; 0 also leaves the names of changed totals where they are
 ARGV[4...] fields of the usage totals
 
 Reply: { packed doubles: the instant in us, then for each counter whether it has a share of its own (0 or 1) and the
-tokens it admitted, denied and had returned; counters from the hot set; value of each field }. Or FENCED or
-OTHER_SERVER.
+tokens it admitted, denied and had returned; counters from the hot set; value of each field; fields of the usage
+totals that changed since the last reading, or '*' for any; their values }. Or FENCED or OTHER_SERVER.
 Atomic because the figures are published as the state of one instant. What is taken out of the hot set is put in again
-by the next check that runs short, so a lost reply loses nothing.
+by the next check that runs short, and a daemon that misses a reply begins anew by reading all totals: so a lost reply
+loses nothing.
 ]]
 local FIRST_COUNTER, FIRST_FIELD = 3, 4
 
@@ -37,4 +38,12 @@ local noticed = {}
 if tonumber(ARGV[3]) > 0 then noticed = redis.call('SPOP', KEYS[2], ARGV[3]) end
 local totals = {}
 if #ARGV >= FIRST_FIELD then totals = redis.call('HMGET', KEYS[3], unpack(ARGV, FIRST_FIELD)) end
-return { pack('<' .. string.rep('d', #figures), unpack(figures)), noticed, totals }
+local changed, values_changed = {}, {}
+if tonumber(ARGV[3]) > 0 then
+  for field in string.gmatch(redis.call('HGET', KEYS[3], CHANGED) or '', '[^,]+') do changed[#changed + 1] = field end
+  if #changed > 0 then
+    redis.call('HDEL', KEYS[3], CHANGED)
+    values_changed = redis.call('HMGET', KEYS[3], unpack(changed))
+  end
+end
+return { pack('<' .. string.rep('d', #figures), unpack(figures)), noticed, totals, changed, values_changed }

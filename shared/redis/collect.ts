@@ -1,5 +1,5 @@
 import type { CounterId } from '../core/descriptor.ts'
-import type { Sample, UsageRow } from '../core/ledger/types.ts'
+import type { Sample } from '../core/ledger/types.ts'
 import type { RegionLimit } from '../core/policy.ts'
 import { usageWindowMs } from '../core/usage-window.ts'
 import { counterKey, groupKeys } from './keys.ts'
@@ -7,6 +7,7 @@ import { unpackDoubles } from './layout.ts'
 import type { RegionLink } from './region-link.ts'
 import { bytesOf } from './scripts.ts'
 import { type MonotonicClock, offsetAt } from './store-clock.ts'
+import type { UsageTotals } from './usage-totals.ts'
 
 /** Most counters and most totals of one script call: each stalls the checks for well under a millisecond. */
 const COUNTERS_MAX = 256
@@ -23,13 +24,13 @@ const WINDOWS_READ_MAX = 16
 
 const FIGURES_PER_COUNTER = 4
 
-/** One window of one limit, as a field of the usage totals. */
-interface WindowField {
-  readonly limitId: number
-  readonly usageEpoch: number
-  readonly window: number
+/** The entry of one window of one limit in the usage totals. */
+export interface WindowField {
   readonly field: string
 }
+
+/** As in `lua/_counters.lua`: any of the totals may have changed. */
+const ANY_CHANGED = '*'
 
 export interface GroupReading {
   /** Redis TIME minus the clock, ms; never more than the true difference. */
@@ -37,21 +38,17 @@ export interface GroupReading {
   readonly samples: Sample[]
   readonly missing: CounterId[]
   readonly noticed: CounterId[]
+  /** More totals changed than were named: those of all limits must be read. */
+  readonly isAnyChanged: boolean
 }
 
-/** The windows that may have changed in a stretch of time, given in us of Redis TIME. */
-export function windowsBetween(
-  limits: Iterable<RegionLimit>,
-  stretch: { readonly fromUs: number; readonly toUs: number },
-): readonly WindowField[] {
+/** The entries of the last windows of all limits, up to an instant in us of Redis TIME. */
+export function windowsBefore(limits: Iterable<RegionLimit>, toUs: number): readonly WindowField[] {
   const fields: WindowField[] = []
   for (const { id, usageEpoch, windowMs } of limits) {
-    const windowUs = usageWindowMs(windowMs) * 1_000
-    const last = Math.floor(stretch.toUs / windowUs)
-    const first = Math.max(Math.floor(stretch.fromUs / windowUs), last - WINDOWS_READ_MAX + 1)
-    for (let window = first; window <= last; window++) {
-      const field = `${id}.${usageEpoch}:${window % RING_WINDOWS}`
-      fields.push({ limitId: id, usageEpoch, window, field })
+    const last = Math.floor(toUs / (usageWindowMs(windowMs) * 1_000))
+    for (let window = Math.max(0, last - WINDOWS_READ_MAX + 1); window <= last; window++) {
+      fields.push({ field: `${id}.${usageEpoch}:${window % RING_WINDOWS}` })
     }
   }
   return fields
@@ -64,7 +61,7 @@ export async function collectGroup(
     readonly group: number
     readonly tracked: readonly CounterId[]
     readonly windows: readonly WindowField[]
-    readonly usage: UsageSums
+    readonly usage: UsageTotals
     readonly clock: MonotonicClock
   },
 ): Promise<GroupReading> {
@@ -80,6 +77,7 @@ export async function collectGroup(
     samples: [],
     missing: [],
     noticed: [] as CounterId[],
+    isAnyChanged: false,
   }
   for (let call = 0; call < calls; call++) {
     const ids = tracked.slice(call * COUNTERS_MAX, (call + 1) * COUNTERS_MAX)
@@ -90,55 +88,37 @@ export async function collectGroup(
     reading.offsetMs = Math.max(reading.offsetMs, offsetAt(reply.figures[0] ?? 0, clock))
     reading.noticed.push(...reply.noticed)
     addSamples(reading, ids, reply.figures)
-    for (const [index, text] of reply.totals.entries()) {
-      const window = part[index]
-      if (text !== null && window !== undefined) usage.add(window, text)
+    for (const [index, text] of reply.totals.entries()) usage.put(group, part[index]?.field, text)
+    for (const [index, text] of reply.changedTotals.entries()) {
+      usage.put(group, reply.changed[index], text)
     }
+    reading.isAnyChanged ||= reply.changed.includes(ANY_CHANGED)
   }
   return reading
-}
-
-/** Sums usage over slot groups. */
-export class UsageSums {
-  readonly #rows = new Map<string, UsageRow>()
-
-  add({ limitId, usageEpoch, window }: WindowField, text: Buffer): void {
-    const [mark, admitted = 0, denied = 0, returned = 0] = unpackDoubles(text)
-    // The ring's place holds another window.
-    if (mark !== window) return
-    const key = `${limitId}.${usageEpoch}.${window}`
-    const sum = this.#rows.get(key)
-    this.#rows.set(key, {
-      limitId,
-      usageEpoch,
-      window,
-      admitted: saturate(admitted + (sum?.admitted ?? 0)),
-      denied: saturate(denied + (sum?.denied ?? 0)),
-      returned: saturate(returned + (sum?.returned ?? 0)),
-    })
-  }
-
-  rows(): readonly UsageRow[] {
-    return [...this.#rows.values()]
-  }
-}
-
-function saturate(tokens: number): number {
-  return Math.min(tokens, Number.MAX_SAFE_INTEGER)
 }
 
 interface CollectReply {
   readonly figures: Float64Array
   readonly noticed: readonly CounterId[]
   readonly totals: readonly (Buffer | null)[]
+  readonly changed: readonly string[]
+  readonly changedTotals: readonly (Buffer | null)[]
 }
 
 function parseReply(reply: unknown): CollectReply {
-  const [figures, noticed, totals] = reply as [Buffer, Buffer[], (Buffer | null)[]]
+  const [figures, noticed, totals, changed, changedTotals] = reply as [
+    Buffer,
+    Buffer[],
+    (Buffer | null)[],
+    Buffer[],
+    (Buffer | null)[],
+  ]
   return {
     figures: unpackDoubles(bytesOf(figures)),
     noticed: noticed.map((id) => id.toString()),
     totals,
+    changed: changed.map((field) => field.toString()),
+    changedTotals,
   }
 }
 

@@ -10,7 +10,7 @@ import type { Collected, OpenedStore, RegionStore, StockAdd } from '../core/port
 import { isQuotaError, QuotaError } from '../errors.ts'
 import { addAllStock, stockOf } from './add-stock.ts'
 import { createSingleConnection } from './client.ts'
-import { collectGroup, UsageSums, windowsBetween } from './collect.ts'
+import { collectGroup, windowsBefore } from './collect.ts'
 import { exchangeAllCounts } from './exchange-counts.ts'
 import { fenceAll } from './fence-all.ts'
 import { GROUP_KEYS, REGION_KEYS, type RegionField } from './keys.ts'
@@ -21,6 +21,7 @@ import { readRegionState } from './region-state.ts'
 import { bytesOf, readScripts, type ScriptTexts, textFor } from './scripts.ts'
 import { SERVED_FIELDS, SERVED_NAMES, type ServedShas } from './served-scripts.ts'
 import type { MonotonicClock } from './store-clock.ts'
+import { UsageTotals } from './usage-totals.ts'
 import { shareCalls, writeGroupShares } from './write-shares.ts'
 
 export interface RegionStoreOptions {
@@ -77,7 +78,9 @@ class RedisRegionStore implements RegionStore {
   #written = new WrittenPolicies(0, [], [])
   #tracked: readonly Set<CounterId>[] = []
   #offsetMs = 0
-  #collectedUs = 0
+  /** What was counted before this process listened is not named as changed. */
+  #mustReadAll = true
+  #usage = new UsageTotals()
   #boot: Boot = { startUs: 0, recovering: false }
 
   constructor(link: RegionLink, { clock, region }: RegionStoreOptions) {
@@ -100,8 +103,8 @@ class RedisRegionStore implements RegionStore {
     await this.#link.loadScripts()
     const { fence, replicationId, metas, offsetMs } = await fenceAll(this.#link, this.#clock)
     this.#offsetMs = offsetMs
-    // The first reading goes back as far as readings may.
-    this.#collectedUs = 0
+    this.#mustReadAll = true
+    this.#usage = new UsageTotals()
     const state = await readRegionState(this.#link)
     const begun = metas.every((meta) => meta !== null && meta.incarnation === state.incarnation)
     const served = begun && metas.every((meta) => meta?.serving === true)
@@ -172,11 +175,8 @@ class RedisRegionStore implements RegionStore {
 
   async collect(): Promise<Collected> {
     const untilUs = this.#nowUs()
-    const windows = windowsBetween(this.#written.limits.values(), {
-      fromUs: this.#collectedUs,
-      toUs: untilUs,
-    })
-    const usage = new UsageSums()
+    const windows = this.#mustReadAll ? windowsBefore(this.#written.limits.values(), untilUs) : []
+    const usage = this.#usage
     const clock = this.#clock
     const readings = await Promise.all(
       this.#tracked.map((ids, group) =>
@@ -184,7 +184,7 @@ class RedisRegionStore implements RegionStore {
       ),
     )
     this.#offsetMs = Math.max(...readings.map(({ offsetMs }) => offsetMs))
-    this.#collectedUs = untilUs
+    this.#mustReadAll = readings.some(({ isAnyChanged }) => isAnyChanged)
     if (this.#isBeforeBoot()) {
       this.#link.markClosed()
       const message = 'the clock of Redis was set back to before its boot'
@@ -195,7 +195,7 @@ class RedisRegionStore implements RegionStore {
       samples: readings.flatMap(({ samples }) => samples),
       noticed: readings.flatMap(({ noticed }) => noticed),
       missing: readings.flatMap(({ missing }) => missing),
-      usage: usage.rows(),
+      usage: usage.takeRows(),
     }
   }
 
@@ -263,6 +263,7 @@ class RedisRegionStore implements RegionStore {
     await this.#setMeta({ policyVersion: version, recovering })
     this.#boot = boot
     this.#written.accept({ version, plane, region, policies })
+    this.#usage.keepOnly(this.#written.limits)
     return version
   }
 

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { groupKeys } from '../../shared/redis/keys.ts'
 import { aLimit, NOON_US, RedisRegion, shareOf } from '../support/redis-region.ts'
 import { TEST_OFFSET_MS } from '../support/test-time.ts'
 
@@ -32,13 +33,31 @@ describe('collecting', () => {
     await region.check(5, 'globex')
     const second = await region.daemon.collect()
     expect(second.usage).toEqual([
-      row,
       { ...row, window: window + 1, admitted: 5, denied: 0, returned: 0 },
     ])
-    await region.time.advanceMs(5_000)
-    expect((await region.daemon.collect()).usage).toEqual([
-      { ...row, window: window + 1, admitted: 5, denied: 0, returned: 0 },
-    ])
+    expect((await region.daemon.collect()).usage).toEqual([])
+  })
+
+  it('names a window that ended when tokens come back into it, and that window only (B146)', async () => {
+    const { atUs } = await region.checks.check(region.target(4), region.version)
+    const window = Math.floor(atUs / 1_000_000)
+    await region.daemon.collect()
+    await region.time.advanceMs(2_000)
+    await region.check(1)
+    await region.daemon.collect()
+    await region.checks.giveBack(region.target(4), region.version, atUs)
+    const { usage } = await region.daemon.collect()
+    expect(usage).toMatchObject([{ window, admitted: 4, returned: 4 }])
+  })
+
+  it('reads all windows again when more changed than are named', async () => {
+    await region.daemon.collect()
+    await region.check(4)
+    const group = groupKeys(region.target(1).group)
+    await region.redis.hset(group.usage, 'changed', '*')
+    expect((await region.daemon.collect()).usage).toEqual([])
+    const { usage } = await region.daemon.collect()
+    expect(usage.map(({ admitted }) => admitted)).toEqual([4])
   })
 
   it('names what is tracked and has lost its share', async () => {
