@@ -139,7 +139,12 @@ export interface RegionLimit extends LimitNumbers, LimitRule {
    * enough to be full under the old numbers; without this a grown share would be born with tokens that another
    * region has already spent.
    */
-  readonly idle: { readonly tokens: number; readonly atUs: number }
+  readonly idle: {
+    readonly tokens: number
+    readonly atUs: number
+    /** Until `untilUs` there may be states that were kept for `us` only; absent where no change is known. */
+    readonly held?: { readonly us: number; readonly untilUs: number }
+  }
 }
 
 /** What a region is to enforce of a limit. The store adds what lets live counters settle across the change. */

@@ -1,7 +1,7 @@
 import type { RegionLimit, RegionLimitSpec } from '../policy.ts'
 import { shareBurst } from '../units.ts'
 import type { Boot } from './algorithm.ts'
-import { levelOf, termsOf } from './token-bucket.ts'
+import { keepMsOf, levelOf, termsOf } from './token-bucket.ts'
 
 /** When and as which version a region's limits change. */
 export interface LimitChange {
@@ -61,23 +61,43 @@ function idleForever(spec: RegionLimitSpec): RegionLimit['idle'] {
   return { tokens: shareBurst(spec.burst, spec.home), atUs: 0 }
 }
 
+/** A tracked state is kept ten minutes longer (`lua/_counters.lua`). */
+const KEPT_LONGER_US = 600_000_000
+
+/** An expiry is renewed once a quarter of its time or a whole second has passed, whichever comes later. */
+const RENEWED_LATE_US = 1_000_000
+
 /**
  * Level of a bucket without stored state just after the change.
  *
  * Where the new numbers take longer to fill a bucket than the old ones, a stored state may expire before its
- * bucket is full. It was kept for at least the old time to fill, so it holds at least what that time refills
- * now; buckets are taken to hold no more until all such states are gone.
+ * bucket is full. It was kept for a while, so it holds at least what that time refills now; buckets are taken to hold
+ * no more until all such states are gone. States from before an earlier change may have been kept for less still: the
+ * shortest time counts until they are gone too.
  */
 function idleAfter(
   before: RegionLimit,
   after: RegionLimitSpec & { readonly version: number },
   { nowUs, boot }: LimitChange,
 ): RegionLimit['idle'] {
-  const tokens = Math.min(levelOf(before, boot, nowUs), shareBurst(after.burst, after.home))
-  const heldUs = (before.burst / Math.max(before.capacity, 1)) * before.windowMs * 1_000
-  const heldTokens = termsOf(after, after.home).ratePerUs * heldUs
+  const full = shareBurst(after.burst, after.home)
+  const tokens = Math.min(levelOf(before, boot, nowUs), full)
+  const held = heldAfter(before, nowUs)
+  const heldTokens = termsOf(after, after.home).ratePerUs * held.us
   const atUs = Math.max(nowUs, before.idle.atUs)
-  return heldTokens < tokens ? { tokens: heldTokens, atUs: atUs + heldUs } : { tokens, atUs }
+  // An emptied bucket is full again when its state expires: then so is any other.
+  if (heldTokens >= full) return { tokens, atUs, held }
+  return { tokens: Math.min(tokens, heldTokens), atUs: atUs + held.us, held }
+}
+
+/** Shortest time that any state still to be found was kept for, and until when such states may be found. */
+function heldAfter(before: RegionLimit, nowUs: number): { us: number; untilUs: number } {
+  const keepUs = keepMsOf(before) * 1_000
+  const us = Math.min(0.75 * keepUs, keepUs - RENEWED_LATE_US)
+  const untilUs = nowUs + keepUs + KEPT_LONGER_US
+  const { held } = before.idle
+  if (held === undefined || nowUs >= held.untilUs) return { us, untilUs }
+  return { us: Math.min(us, held.us), untilUs: Math.max(untilUs, held.untilUs) }
 }
 
 function continues(before: RegionLimit, spec: RegionLimitSpec): boolean {

@@ -134,11 +134,7 @@ export const tokenBucket: Algorithm<BucketState, SettledBucket> = {
     }
   },
 
-  keepMs({ circumstances: { limit } }) {
-    if (limit.capacity === 0) return KEEP_MARGIN_MS
-    const fullMs = (limit.burst / limit.capacity) * limit.windowMs
-    return Math.min(Math.ceil(fullMs * KEEP_FACTOR) + KEEP_MARGIN_MS, KEEP_MS_MAX)
-  },
+  keepMs: ({ circumstances: { limit } }) => keepMsOf(limit),
 }
 
 /**
@@ -150,6 +146,13 @@ export const tokenBucket: Algorithm<BucketState, SettledBucket> = {
  */
 function refilledSince(limit: LimitNumbers, elapsedUs: number): number {
   return (limit.capacity * elapsedUs) / (limit.windowMs * 1_000)
+}
+
+/** How long the state of a bucket of these numbers is kept. */
+export function keepMsOf(limit: LimitNumbers): number {
+  if (limit.capacity === 0) return KEEP_MARGIN_MS
+  const fullMs = (limit.burst / limit.capacity) * limit.windowMs
+  return Math.min(Math.ceil(fullMs * KEEP_FACTOR) + KEEP_MARGIN_MS, KEEP_MS_MAX)
 }
 
 export function termsOf(numbers: LimitNumbers, units: number): Terms {

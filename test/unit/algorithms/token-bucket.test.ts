@@ -166,6 +166,37 @@ describe('the idle level of a bucket across changes', () => {
     )
   })
 
+  it('is never above that of a state that expired after several quick edits', () => {
+    const edit = fc.record({
+      rate: fc.integer({ min: 1, max: 100 }),
+      burst: fc.integer({ min: 1, max: 5_000 }),
+      part: fc.double({ min: 0, max: 0.4, noNaN: true }),
+    })
+    fc.assert(
+      fc.property(fc.array(edit, { minLength: 2, maxLength: 4 }), fc.nat(9e6), (edits, extraUs) => {
+        let of = limit({ capacity: 100, burst: 100 })
+        let kept = tokenBucket.store(tokenBucket.take(settle(null, of, NOW_US), 100))
+        const keepUs = tokenBucket.keepMs(settle(kept, of, NOW_US)) * 750
+        let nowUs = NOW_US
+        for (const [index, { rate, burst, part }] of edits.entries()) {
+          nowUs += Math.floor((part * keepUs) / edits.length)
+          kept = tokenBucket.store(settle(kept, of, nowUs))
+          // Slower with each edit: a rise may bring the old burst on top, within the new numbers.
+          const numbers = { capacity: Math.min(rate, of.capacity), burst }
+          of = stampLimit(of, spec(numbers), { version: index + 2, nowUs, boot: BOOT })
+          kept = tokenBucket.store(settle(kept, of, nowUs))
+        }
+        const goneUs = Math.max(nowUs, NOW_US + keepUs) + extraUs
+        const absent = settle(null, of, goneUs)
+        const present = settle(kept, of, goneUs)
+        expect(absent.remaining + absent.fraction).toBeLessThanOrEqual(
+          present.remaining + present.fraction + 1e-6,
+        )
+      }),
+      { numRuns: 500 },
+    )
+  })
+
   it('is never above that of a state that expired meanwhile, however the bucket was drained', () => {
     fc.assert(
       fc.property(
