@@ -68,6 +68,7 @@ local function load_counter(text, L, meta, now)
     code, version, a, b, c, C.expiry_set = unpack_from(COUNTER_FORMAT, text)
     local has_tail = code >= TRACKED_MARK
     if has_tail then code = code - TRACKED_MARK end
+    has_tail = has_tail and size >= TRACKED_SIZE
     -- A limit that changed its algorithm begins afresh.
     C.stored = code == L.algorithm
     if C.stored and version > L.version then return nil end
