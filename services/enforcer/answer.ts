@@ -74,7 +74,7 @@ export function encodeVerdict(verdict: Verdict, named: NamedAsk, regionJson: str
     .join(',')
   const answer = encodeAnswer({ ...verdict, regionJson, decisions, watched })
   const isTold = named.isCallersId || verdict.decided.some(({ limit }) => isHeld(limit.limit))
-  return isTold ? withRequestId(answer, named.ask.requestId) : answer
+  return isTold ? withRequestId(answer, named.ask.requestId, verdict.admittedAtUs) : answer
 }
 
 function isHeld({ algorithm }: RegionLimit): boolean {

@@ -9,6 +9,7 @@ import { BATCH_PATH, useBatches } from './batch-route.ts'
 import { CHECK_PATH, useChecks, watchChecks } from './check-route.ts'
 import { parseJson } from './json-body.ts'
 import { OPENAPI } from './openapi.ts'
+import { useReturns } from './return-route.ts'
 import { RLS_JSON_PATH, useRlsJson } from './rls-json-route.ts'
 
 export interface EnforcerAppOptions extends AuthorizeOptions {
@@ -23,7 +24,7 @@ const REQUEST_TIMEOUT_MS = 5_000
 const REQUEST_CHECK_INTERVAL_MS = 1_000
 
 /**
- * The enforcer's HTTP side: `POST /v1/check` and `/v1/check/batch`, `GET /v1/authorize`, envoyproxy/ratelimit's `POST /json` and `GET /healthcheck`, and
+ * The enforcer's HTTP side: `POST /v1/check`, `/v1/check/batch`, `/v1/refund` and `/v1/release`, `GET /v1/authorize`, envoyproxy/ratelimit's `POST /json` and `GET /healthcheck`, and
  * `/openapi.json`, `/livez`, `/readyz`, `/metrics`.
  *
  * Ready once policies are known. It stays ready without Redis, because it still answers as each policy says,
@@ -62,6 +63,7 @@ export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance 
   watchChecks(app, options, new Set([CHECK_PATH, BATCH_PATH, AUTHORIZE_PATH, RLS_JSON_PATH]))
   useChecks(app, options)
   useBatches(app, options)
+  useReturns(app, options)
   useAuthorize(app, options)
   useRlsJson(app, options)
   return app

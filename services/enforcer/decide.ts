@@ -35,6 +35,8 @@ export interface Verdict {
   readonly unlimited: readonly number[]
   /** True when no policy governs any descriptor. */
   readonly unmatched: boolean
+  /** When the store admitted the check, by Redis TIME; the earliest of several parts. Null where it did not. */
+  readonly admittedAtUs: number | null
 }
 
 /**
@@ -155,5 +157,16 @@ function conclude(
   if (unmatched) context.metrics.unmatchedChecks.count++
   context.metrics.checks[allowed ? 'allowed' : 'denied'].count++
   const revision = context.policies.current()?.revision ?? 0
-  return { allowed, revision, degraded, decided, watched: [], unlimited, unmatched }
+  const admittedAtUs = allowed ? earliest(results) : null
+  const watched: readonly Watched[] = []
+  return { allowed, revision, degraded, decided, watched, unlimited, unmatched, admittedAtUs }
+}
+
+/** A refund by it is then never more than the store would give back for any part. */
+function earliest(results: readonly GroupResult[]): number | null {
+  let earliestUs: number | null = null
+  for (const { answered } of results) {
+    if (answered !== null) earliestUs = Math.min(earliestUs ?? answered.atUs, answered.atUs)
+  }
+  return earliestUs
 }

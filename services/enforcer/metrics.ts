@@ -41,6 +41,8 @@ export interface EnforcerMetrics {
   readonly unmatchedDescriptors: Cell
   readonly storeErrors: Readonly<Record<StoreErrorCode, Cell>>
   readonly giveBacks: Readonly<Record<'done' | 'failed', Cell>>
+  readonly refunds: Readonly<Record<'refunded' | 'repeated' | 'too_late', Cell>>
+  readonly releases: Cell
   readonly duration: Histogram
   cellsOf(policy: string): PolicyCells
 }
@@ -72,6 +74,10 @@ export function createEnforcerMetrics(registry: Registry): EnforcerMetrics {
     help: 'Calls of the store that decided nothing, by error code.',
     labels: ['code'],
   })
+  const refunds = tally(registry, 'quotaplane_refunds_total', {
+    help: 'Checks whose callers asked for their tokens back, by what became of it.',
+    labels: ['outcome'],
+  })
   const giveBacks = tally(registry, 'quotaplane_give_backs_total', {
     help: 'Slot groups given their tokens back because another group denied the check.',
     labels: ['outcome'],
@@ -95,6 +101,12 @@ export function createEnforcerMetrics(registry: Registry): EnforcerMetrics {
       QUOTA_STORE_UNAVAILABLE: storeErrors.cell({ code: 'QUOTA_STORE_UNAVAILABLE' }),
       QUOTA_POLICY_STALE: storeErrors.cell({ code: 'QUOTA_POLICY_STALE' }),
     },
+    refunds: {
+      refunded: refunds.cell({ outcome: 'refunded' }),
+      repeated: refunds.cell({ outcome: 'repeated' }),
+      too_late: refunds.cell({ outcome: 'too_late' }),
+    },
+    releases: count('quotaplane_releases_total', 'Requests that released what they held.'),
     giveBacks: {
       done: giveBacks.cell({ outcome: 'done' }),
       failed: giveBacks.cell({ outcome: 'failed' }),

@@ -188,6 +188,44 @@ const RLS_JSON = {
   },
 }
 
+const RETURNED = {
+  type: 'object',
+  properties: {
+    policy: { type: 'string' },
+    limitName: { type: 'string' },
+    descriptor: { type: 'integer' },
+    tokens: { type: 'integer' },
+  },
+}
+
+const returns = (summary: string, more: object, required: readonly string[]) => ({
+  summary,
+  requestBody: {
+    required: true,
+    ...json({
+      type: 'object',
+      required: ['domain', 'descriptors', 'requestId', ...required],
+      additionalProperties: false,
+      properties: { ...SCHEMAS.Check.properties, ...more },
+    }),
+  },
+  responses: {
+    200: {
+      description: 'What each limit has again.',
+      ...json({
+        type: 'object',
+        properties: {
+          requestId: { type: 'string' },
+          outcome: { enum: ['refunded', 'repeated', 'too_late', 'unmatched'] },
+          limits: { type: 'array', items: RETURNED },
+        },
+      }),
+    },
+    400: INVALID,
+    503: UNAVAILABLE,
+  },
+})
+
 const plain = (summary: string) => ({ summary, responses: { 200: { description: 'Yes.' } } })
 
 /** The document. */
@@ -197,6 +235,14 @@ export const OPENAPI = {
   paths: {
     '/v1/check': { post: CHECK },
     '/v1/check/batch': { post: BATCH },
+    '/v1/refund': {
+      post: returns(
+        'Give an admitted check its tokens back, once for each id',
+        { admittedAtUs: { type: 'integer' } },
+        ['admittedAtUs'],
+      ),
+    },
+    '/v1/release': { post: returns('Free what a request holds of concurrency limits', {}, []) },
     '/v1/authorize': { get: AUTHORIZE },
     '/json': { post: RLS_JSON },
     '/healthcheck': { get: plain('Whether it serves, for callers of envoyproxy/ratelimit') },

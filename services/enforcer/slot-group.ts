@@ -69,7 +69,7 @@ export interface GroupResult {
  * Reads of newer policies that one check waits for. One is enough unless policies change again meanwhile; if
  * some more are not, the region's own records disagree, and waiting longer helps nobody.
  */
-const REROUTES_MAX = 4
+export const REROUTES_MAX = 4
 
 /**
  * Decides a group; cost 0 reads. Policies that turn out stale are read again first.
@@ -215,7 +215,7 @@ function reasonOf({ guard, metrics }: DecideContext, err: unknown, round: number
 }
 
 /** `part` under the newest policies, its slot group unchanged; null when they cannot be read. */
-async function reroute(context: DecideContext, part: GroupPart): Promise<GroupPart | null> {
+export async function reroute(context: DecideContext, part: GroupPart): Promise<GroupPart | null> {
   try {
     await context.policies.refresh()
   } catch (err) {
@@ -230,7 +230,7 @@ async function reroute(context: DecideContext, part: GroupPart): Promise<GroupPa
   return { ...part, index, routed }
 }
 
-function targetsOf(part: GroupPart): readonly CheckTarget[] {
+export function targetsOf(part: GroupPart): readonly CheckTarget[] {
   const [only] = part.routed
   if (only !== undefined && part.routed.length === 1) return only.route.targets
   return part.routed.flatMap(({ route }) => route.targets)

@@ -37,7 +37,8 @@ export interface WatchedDecision extends CheckDecision {
  * `watched` and `unlimited` (positions of descriptors) are there when they are not empty. `revision` is the highest
  * policy revision that this enforcer applies. `degraded`: at least one decision was made without the store.
  * `unmatched` is there, and true, when no policy governs any descriptor. `requestId` is that of the request; without
- * one an answer that says who holds tokens of a concurrency limit brings its own.
+ * one an answer that says who holds tokens of a concurrency limit brings its own. `admittedAtUs` stands beside it where Redis admitted the
+ * check, for its refund.
  */
 export interface CheckAnswer {
   readonly allowed: boolean
@@ -49,6 +50,7 @@ export interface CheckAnswer {
   readonly unlimited?: readonly number[]
   readonly unmatched?: true
   readonly requestId?: string
+  readonly admittedAtUs?: number
 }
 
 /** The parts of a decision's JSON that only a change of policy changes, written once per limit. */
@@ -103,9 +105,14 @@ export function encodeAnswer(answer: {
   return `{"allowed":${allowed},"region":${regionJson},"revision":${revision},"degraded":${degraded},"decisions":[${decisions}]${besides}${unmatched}}`
 }
 
-/** `answer`, the JSON of a `CheckAnswer`, with the id of its request. */
-export function withRequestId(answer: string, requestId: string): string {
-  return `${answer.slice(0, -1)},"requestId":${JSON.stringify(requestId)}}`
+/** `answer`, the JSON of a `CheckAnswer`, with the id of its request and what a refund needs. */
+export function withRequestId(
+  answer: string,
+  requestId: string,
+  admittedAtUs: number | null,
+): string {
+  const admitted = admittedAtUs === null ? '' : `,"admittedAtUs":${admittedAtUs}`
+  return `${answer.slice(0, -1)},"requestId":${JSON.stringify(requestId)}${admitted}}`
 }
 
 /** Whole seconds after which a check that met these decisions can pass; null where waiting never helps. */

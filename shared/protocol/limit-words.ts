@@ -3,6 +3,8 @@ import type { RegionLimit, RegionPolicy } from '../core/policy.ts'
 import { type CurrentLimit, type RlsUnit, UINT32_MAX } from './rls-messages.ts'
 
 export interface LimitWords {
+  /** The policy's name. */
+  readonly policy: string
   /** The policy's name, and the limit's after a slash where the policy has several. */
   readonly label: string
   /** `label` as a string of a structured field, quotes included. */
@@ -46,6 +48,7 @@ export function limitWords(policy: RegionPolicy, limit: RegionLimit): LimitWords
   // Callers are told the limit, not what its mode may let through beyond it.
   const capacity = limit.nominal ?? limit.capacity
   return {
+    policy: policy.name,
     label,
     quotedLabel,
     policyItem: `${quotedLabel};q=${fieldInteger(capacity)}${windowParameter(limit)}`,
