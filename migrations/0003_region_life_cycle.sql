@@ -21,3 +21,6 @@ create table departures (
   -- Null: it left with nothing of its own. Otherwise records of earlier incarnations are not believed again.
   least_incarnation bigint check (least_incarnation > 0)
 );
+
+-- Whether the base of a policy's limits follows the demand. Off: it stays what the operator's split says.
+alter table policies add column rebase text not null default 'off' check (rebase in ('off', 'auto'));

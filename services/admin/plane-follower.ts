@@ -8,6 +8,7 @@ import { type Adoption, recordAdoptions } from './adoptions.ts'
 import { settleHeardDepartures } from './departures.ts'
 import type { LiveView } from './live-view.ts'
 import type { PlaneCache } from './plane-cache.ts'
+import { Rebase } from './rebase.ts'
 import { RegionMoves } from './region-moves.ts'
 
 /** How long a long window is kept after its end. */
@@ -41,11 +42,13 @@ export class PlaneFollower {
   #isDatabaseUp: boolean | null = null
   readonly #recorded = new Set<string>()
   readonly #moves: RegionMoves
+  readonly #rebase: Rebase
   #forgotAtMs = Number.NEGATIVE_INFINITY
 
   constructor(options: PlaneFollowerOptions) {
     this.#options = options
     this.#moves = new RegionMoves(options)
+    this.#rebase = new Rebase(options)
   }
 
   /** The schema is as this version needs it, so requests may touch the store. */
@@ -89,6 +92,7 @@ export class PlaneFollower {
       await this.#refresh()
     }
     if (await this.#moves.stepOnce()) await this.#refresh()
+    if (await this.#rebase.stepOnce(cache.members)) await this.#refresh()
     await settleHeardDepartures({ db, live, members: cache.members })
     live.prune(wallMs())
     await this.#forgetStock(wallMs())

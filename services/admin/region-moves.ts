@@ -7,12 +7,13 @@
  */
 import { type Attendance, baseFor, weightsOf } from '../../shared/core/base-leaving.ts'
 import { apportion } from '../../shared/core/base-split.ts'
+import { holdingOf } from '../../shared/core/enforced.ts'
 import { LENDER_WAIT_MS } from '../../shared/core/ledger/constants.ts'
 import { drainEnd } from '../../shared/core/ledger/homes.ts'
 import type { BaseSplit, RegionId } from '../../shared/core/policy.ts'
 import { type ChangeContext, recordAudit } from '../../shared/postgres/audit.ts'
 import { recordDeparture } from '../../shared/postgres/departures.ts'
-import { openEpoch, recordAdoption } from '../../shared/postgres/epochs.ts'
+import { closeEpoch, openEpoch, recordAdoption } from '../../shared/postgres/epochs.ts'
 import { voidIncarnations } from '../../shared/postgres/incarnations.ts'
 import { type Db, lockPlane, type Trx, takeRevision } from '../../shared/postgres/plane.ts'
 import { touchPolicy } from '../../shared/postgres/policies.ts'
@@ -271,13 +272,23 @@ async function openEpochs(
       const base = nextBase(limit, moves)
       return limit.previousBase !== null || isSameSplit(base, limit.base) ? [] : [{ limit, base }]
     })
-    for (const { limit, base } of due) {
-      await openEpoch(trx, { limitId: limit.id, epoch: limit.epoch + 1, base })
-    }
+    for (const { limit, base } of due) await moveBase(trx, policy, limit, base)
     if (due.length > 0) await touchPolicy(trx, policy.id, await takeRevision(trx))
     opened += due.length
   }
   return opened
+}
+
+/** Begins the next epoch of a limit; one that is not held in shares has moved at once. */
+export async function moveBase(
+  trx: Trx,
+  policy: StoredPolicy,
+  limit: StoredLimit,
+  base: BaseSplit,
+): Promise<void> {
+  const next = { limitId: limit.id, epoch: limit.epoch + 1 }
+  await openEpoch(trx, { ...next, base })
+  if (holdingOf(policy, limit) !== 'share') await closeEpoch(trx, next.limitId, next.epoch)
 }
 
 function nextBase(limit: StoredLimit, { attendance, returning }: Moves): BaseSplit {

@@ -150,6 +150,10 @@ export interface RegionLimit extends LimitNumbers, LimitRule {
 /** What a region is to enforce of a limit. The store adds what lets live counters settle across the change. */
 export type RegionLimitSpec = Omit<RegionLimit, 'version' | 'previous' | 'changedAtUs' | 'idle'>
 
+/** Whether admin moves the base of a policy's limits slowly to where the demand is. */
+export const REBASE_CHOICES = ['off', 'auto'] as const
+export type RebaseChoice = (typeof REBASE_CHOICES)[number]
+
 /** A policy as one region's enforcers read it from their own Redis. */
 export interface RegionPolicy extends Omit<Policy, 'description' | 'objective' | 'limits'> {
   readonly limits: readonly RegionLimit[]

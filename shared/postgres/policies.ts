@@ -1,10 +1,11 @@
 import { sql } from 'kysely'
-import type { BaseSplit, LimitRule, Policy, RegionId } from '../core/policy.ts'
+import type { BaseSplit, LimitRule, Policy, RebaseChoice, RegionId } from '../core/policy.ts'
 import type { Db, Trx } from './plane.ts'
 import { type StoredPolicy, selectPolicies, toPolicy } from './policy-rows.ts'
 
 /** What is written of a policy; its limits are written apart. */
 export interface PolicyValues extends Omit<Policy, 'id' | 'limits'> {
+  readonly rebase: RebaseChoice
   readonly acceptSmallLimits: boolean
 }
 
@@ -63,6 +64,12 @@ export async function listPolicies(
     select = select.where((eb) => eb(eb.refTuple('domain', 'name'), '>', eb.tuple(domain, name)))
   }
   return (await select.execute()).map(toPolicy)
+}
+
+/** Policies whose base follows the demand. */
+export async function listRebasedPolicies(db: Db): Promise<readonly StoredPolicy[]> {
+  const rows = await selectPolicies(db).where('rebase', '=', 'auto').orderBy('id').execute()
+  return rows.map(toPolicy)
 }
 
 export async function insertPolicy(trx: Trx, values: PolicyValues): Promise<number> {
@@ -150,6 +157,7 @@ function policyColumns(values: PolicyValues) {
     on_store_failure: values.onStoreFailure,
     shadow: values.shadow,
     unlimited: values.unlimited,
+    rebase: values.rebase,
     accept_small_limits: values.acceptSmallLimits,
     revision: values.revision,
   }

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import { assert } from '../core/assert.ts'
-import type { BaseSplit, Limit, Policy, RegionId } from '../core/policy.ts'
+import type { BaseSplit, Limit, Policy, RebaseChoice, RegionId } from '../core/policy.ts'
 import type { Db } from './plane.ts'
 
 /** A limit with what its operator wrote beside the numbers that regions work with. */
@@ -16,6 +16,7 @@ export interface StoredLimit extends Limit {
 
 export interface StoredPolicy extends Policy {
   readonly limits: readonly StoredLimit[]
+  readonly rebase: RebaseChoice
   readonly acceptSmallLimits: boolean
   readonly createdAt: Date
   readonly updatedAt: Date
@@ -92,6 +93,7 @@ export function toPolicy(row: PolicyRow): StoredPolicy {
     onStoreFailure: row.on_store_failure,
     shadow: row.shadow,
     unlimited: row.unlimited,
+    rebase: row.rebase,
     acceptSmallLimits: row.accept_small_limits,
     limits: row.limits.map(toLimit),
     createdAt: row.created_at,
@@ -127,7 +129,8 @@ function toLimit(row: LimitRow): StoredLimit {
 
 /** The part of a stored policy that regions work with. */
 export function policyOf(stored: StoredPolicy): Policy {
-  const { createdAt: _created, updatedAt: _updated, acceptSmallLimits: _, ...policy } = stored
+  const { createdAt: _created, updatedAt: _updated, ...rest } = stored
+  const { rebase: _rebase, acceptSmallLimits: _small, ...policy } = rest
   return { ...policy, limits: stored.limits.map(limitOf) }
 }
 

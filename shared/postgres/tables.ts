@@ -5,6 +5,7 @@ import type {
   LeaseChoice,
   Mode,
   Objective,
+  RebaseChoice,
   StoreFailureBehaviour,
 } from '../core/policy.ts'
 
@@ -83,6 +84,7 @@ interface PoliciesTable {
   readonly on_store_failure: StoreFailureBehaviour
   readonly shadow: boolean
   readonly unlimited: boolean
+  readonly rebase: RebaseChoice
   readonly accept_small_limits: boolean
   readonly revision: number
   readonly created_at: GeneratedAlways<Date>

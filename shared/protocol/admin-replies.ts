@@ -6,6 +6,7 @@ import {
   LEASE_CHOICES,
   MODES,
   OBJECTIVES,
+  REBASE_CHOICES,
   STORE_FAILURE_BEHAVIOURS,
 } from '../core/policy.ts'
 
@@ -55,6 +56,7 @@ export const policyReplySchema = z
     objective: z.enum(OBJECTIVES),
     shadow: z.boolean().describe('evaluated and counted; never denies'),
     unlimited: z.boolean(),
+    rebase: z.enum(REBASE_CHOICES),
     acceptSmallLimits: z.boolean(),
     limits: z.array(limitReplySchema),
     id: whole,

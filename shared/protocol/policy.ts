@@ -5,7 +5,7 @@
  */
 import { z } from 'zod'
 import { ENTRIES_MAX, ENTRY_KEY_BYTES_MAX, ENTRY_VALUE_BYTES_MAX } from '../core/descriptor.ts'
-import { MODES, OBJECTIVES, STORE_FAILURE_BEHAVIOURS } from '../core/policy.ts'
+import { MODES, OBJECTIVES, REBASE_CHOICES, STORE_FAILURE_BEHAVIOURS } from '../core/policy.ts'
 import {
   choice,
   describeType,
@@ -44,6 +44,7 @@ export const POLICY_FIXES: Fixes = {
   objective: `use ${quoted(OBJECTIVES)}, or leave it out`,
   shadow: 'use true or false, or leave it out',
   unlimited: 'use true with no limits, or leave it out',
+  rebase: `use ${quoted(REBASE_CHOICES)}, or leave it out`,
   acceptSmallLimits: 'use true or false, or leave it out',
   limits: `give 1 to ${LIMITS_MAX} limits, or none with "unlimited": true`,
 }
@@ -99,6 +100,9 @@ const documentShape = {
   onStoreFailure: choice(STORE_FAILURE_BEHAVIOURS).default('allow'),
   shadow: flag().default(false),
   unlimited: flag().default(false),
+  rebase: choice(REBASE_CHOICES)
+    .default('off')
+    .describe('auto: the base follows the demand of the last hour, some per cent at a time'),
   acceptSmallLimits: flag()
     .default(false)
     .describe('accept strict limits that are too small to be shared between their regions'),

@@ -114,6 +114,18 @@ describe('a region that is drained', () => {
     expect(await read(AP)).toMatchObject({ state: 'drained' })
   })
 
+  it('needs no adoption of a long window, whose parts are pinned when it begins', async () => {
+    const split = { [AP]: 100 }
+    const long = { name: 'per-day', algorithm: 'fixed_window', windowMs: 86_400_000, split }
+    await admin.create({ name: 'daily', match: [{ key: 'user' }], limits: [aLimit(long)] })
+    await act(AP, 'drain')
+    await admin.follower.stepOnce()
+    const { body } = await admin.call('GET', '/v1/domains/api/policies/daily')
+    const half = { [US]: 500_000, [EU]: 500_000 }
+    expect(body.limits[0]).toMatchObject({ base: half, isEpochOpen: false })
+    expect((await read(AP)).move.limitsLeft).toBe(2)
+  })
+
   it('is not the last one that takes part', async () => {
     await act(AP, 'drain')
     await act(EU, 'drain')

@@ -43,6 +43,7 @@ describe('a policy document', () => {
       onStoreFailure: 'allow',
       shadow: false,
       unlimited: false,
+      rebase: 'off',
       acceptSmallLimits: false,
       limits: [{ ...limit, floorPercent: 2, shards: 1, leases: 'auto' }],
     })
@@ -104,6 +105,7 @@ describe('a policy document', () => {
     ['an unknown choice of leases', withLimit({ leases: 'always' }), 'limits[0].leases'],
     ['a candidate without numbers', withLimit({ candidate: {} }), 'limits[0].candidate.capacity'],
     ['an unknown objective', { ...document, objective: 'fair' }, 'objective'],
+    ['an unknown choice of rebasing', { ...document, rebase: 'on' }, 'rebase'],
     ['a shadow that is no boolean', { ...document, shadow: 'yes' }, 'shadow'],
     ['a percentage in strict', { ...document, relaxedPercent: 5 }, 'relaxedPercent'],
     ['a floor above 100', withLimit({ floorPercent: 101 }), 'limits[0].floorPercent'],
