@@ -1,4 +1,5 @@
 import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
+import type { Clock } from '../../shared/runtime/clock.ts'
 import { useHealth } from '../../shared/runtime/health.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import type { Registry } from '../../shared/runtime/metrics.ts'
@@ -8,6 +9,7 @@ import type { SyncService } from './assemble.ts'
 export interface SyncAppOptions {
   readonly service: SyncService
   readonly isBusConnected: () => boolean
+  readonly clock: Clock
   readonly isRunning: () => boolean
   readonly registry: Registry
   readonly log: Logger
@@ -18,13 +20,14 @@ export interface SyncAppOptions {
  *
  * Ready while it leads its region and checks are served there; a second daemon of the region is not ready and
  * says that it waits for `leadership`. NATS and admin are wanted, not needed: without them the region goes on
- * with its base part and the policies it has.
+ * with its base part and the policies it has. `peers` names those that said what no honest ledger says.
  */
 export function createSyncApp(options: SyncAppOptions): FastifyInstance {
   const { service, isBusConnected, isRunning, registry, log } = options
   const { daemon, memory, feed } = service
   const loggerInstance: FastifyBaseLogger = log
   const app = Fastify({ loggerInstance, disableRequestLogging: true, forceCloseConnections: true })
+  const suspects = (): readonly string[] => memory.suspects(options.clock.monotonicMs())
   useProblems(app, log)
   useHealth(app, {
     isRunning,
@@ -39,6 +42,12 @@ export function createSyncApp(options: SyncAppOptions): FastifyInstance {
       { name: 'serving', isRequired: true, isReady: () => daemon.isServing },
       { name: 'recovered', isRequired: false, isReady: () => !memory.isRecovering },
       { name: 'bus', isRequired: false, isReady: isBusConnected },
+      {
+        name: 'peers',
+        isRequired: false,
+        isReady: () => suspects().length === 0,
+        detail: () => suspects().join(', '),
+      },
       { name: 'policies', isRequired: false, isReady: () => !feed.isBehind },
     ],
   })

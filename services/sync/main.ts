@@ -62,6 +62,7 @@ await runService(life, log, async () => {
       createSyncApp({
         service,
         isBusConnected: () => link.isConnected(),
+        clock: systemClock,
         isRunning: () => life.isRunning(),
         registry,
         log,

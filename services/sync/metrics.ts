@@ -120,6 +120,15 @@ function loanMetrics(registry: Registry) {
       name: 'quotaplane_share_sum_ratio',
       help: 'Largest sum of all regions’ shares of one key over the limit, by records that belong together; above 1 is over-admission.',
     }),
+    overAdmission: gauge(registry, {
+      name: 'quotaplane_over_admission_tokens',
+      help: 'Tokens that all regions together admitted of one key beyond its limit, by their own counts; must be 0.',
+    }),
+    suspectPeers: gauge(registry, {
+      name: 'quotaplane_suspect_peer',
+      help: '1 for a peer that lately said what no honest ledger says; that is not acted on.',
+      labelNames: ['peer'],
+    }),
     usage: gauge(registry, {
       name: 'quotaplane_usage_tokens',
       help: 'Tokens admitted less those returned in the running window, by this region (own) and its peers (foreign).',

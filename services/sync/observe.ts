@@ -70,13 +70,18 @@ export function showLedger(metrics: SyncMetrics, memory: RegionMemory, nowMs: nu
   metrics.trackedKeys.set(ledger.keys.size)
   metrics.untrackedKeys.set(ledger.untrackedKeys)
   for (const [alarm, count] of Object.entries(ledger.alarms)) metrics.alarms.set({ alarm }, count)
+  for (const [peer] of ledger.heard) {
+    metrics.suspectPeers.set({ peer }, memory.isSuspect(peer, nowMs) ? 1 : 0)
+  }
   for (const [peer, heard] of ledger.heard) {
     metrics.convergenceLag.set({ peer }, (nowMs - heard.atMs) / 1_000)
   }
   showLoans(metrics, ledger, nowMs)
   showLimits(metrics, memory, nowMs)
-  const ratio = memory.ownRecord === null ? null : auditShares(ledger, memory.ownRecord, nowMs)
+  if (memory.ownRecord === null) return
+  const ratio = auditShares(ledger, memory.ownRecord, nowMs)
   if (ratio !== null) metrics.shareSum.set(ratio)
+  metrics.overAdmission.set(memory.overAdmission.observe(ledger, memory.ownRecord, nowMs))
 }
 
 function showLoans(metrics: SyncMetrics, ledger: LedgerState, nowMs: number): void {

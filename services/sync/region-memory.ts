@@ -4,9 +4,13 @@ import { createLedger, type LedgerState } from '../../shared/core/ledger/state.t
 import type { RegionRecord } from '../../shared/core/ledger/types.ts'
 import type { RegionId } from '../../shared/core/policy.ts'
 import { CountExchange } from './count-exchange.ts'
+import { OverAdmission } from './over-admission.ts'
 import { EMPTY_PLANE, type Plane } from './plane.ts'
 import { StockBook } from './stock-book.ts'
 import { UsageBook } from './usage-book.ts'
+
+/** How long a peer that said what cannot be stays suspect: long enough for whoever looks at readiness to see it. */
+const SUSPECT_FOR_MS = 60_000
 
 /** What this process knows of its region from one session to the next. */
 export class RegionMemory {
@@ -15,6 +19,7 @@ export class RegionMemory {
   readonly usage: UsageBook
   readonly stock = new StockBook()
   readonly counts = new CountExchange()
+  readonly overAdmission = new OverAdmission()
   plane: Plane = EMPTY_PLANE
   /** The plane as Redis last confirmed it; null before. */
   writtenPlane: Plane | null = null
@@ -45,6 +50,19 @@ export class RegionMemory {
   /** True when there is a ledger that was led without a gap and can be written again. */
   get hasLedger(): boolean {
     return this.ledger.incarnation > 0
+  }
+
+  /** True while a peer lately said what only a bug or a forger explains. */
+  isSuspect(peer: RegionId, nowMs: number): boolean {
+    const suspicion = this.ledger.suspects.get(peer)
+    return suspicion !== undefined && nowMs - suspicion.atMs < SUSPECT_FOR_MS
+  }
+
+  /** Peers that are suspect, with what they said. */
+  suspects(nowMs: number): readonly string[] {
+    return [...this.ledger.suspects]
+      .filter(([peer]) => this.isSuspect(peer, nowMs))
+      .map(([peer, { alarm }]) => `${peer}: ${alarm}`)
   }
 
   accepts(plane: Plane): boolean {

@@ -6,6 +6,8 @@ export interface ReadinessCheck {
   readonly name: string
   readonly isRequired: boolean
   readonly isReady: () => boolean
+  /** What is wrong, for whoever reads `?verbose`. */
+  readonly detail?: () => string
 }
 
 /**
@@ -21,11 +23,11 @@ export function useHealth(
   app.get<{ Querystring: { verbose?: string } }>('/readyz', (req, reply) => {
     const checks = [
       { name: 'running', isRequired: true, ready: options.isRunning() },
-      ...options.checks.map(({ name, isRequired, isReady }) => ({
-        name,
-        isRequired,
-        ready: isReady(),
-      })),
+      ...options.checks.map(({ name, isRequired, isReady, detail }) => {
+        const ready = isReady()
+        const because = ready || detail === undefined ? {} : { detail: detail() }
+        return { name, isRequired, ready, ...because }
+      }),
     ]
     const isReady = checks.every((check) => check.ready || !check.isRequired)
     void reply.code(isReady ? 200 : 503)

@@ -156,6 +156,20 @@ describe('a record that no honest ledger sends', () => {
     )
     expect(bench.lent('a', 'b')).toBe(lent)
     expect(bench.state('a').alarms['returned-above-lent']).toBe(1)
+    expect(bench.state('a').suspects.get('b')?.alarm).toBe('returned-above-lent')
+  })
+
+  it('that acknowledges what was never sent renews nothing', () => {
+    const bench = new Bench()
+    bench.lendToB()
+    const until = bench.state('b').pairs.get('a')?.untilMs
+    const record = bench.send('a')
+    const ack = { ...bench.state('b'), seq: bench.state('b').nextSeq + 5 }
+    const { incarnation, fence, seq } = ack
+    bench.nowMs += 100
+    bench.hear('b', { ...record, acks: { ...record.acks, b: { incarnation, fence, seq } } })
+    expect(bench.state('b').pairs.get('a')?.untilMs).toBe(until)
+    expect(bench.state('b').suspects.get('a')?.alarm).toBe('unknown-ack')
   })
 
   it('with figures of another birth of the row gives nothing back', () => {
