@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
-import type { CheckStore, LeaseStore, PolicyReader } from '../../shared/core/ports.ts'
+import type { CheckStore, EnforcerRoll, LeaseStore, PolicyReader } from '../../shared/core/ports.ts'
 import type { HeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
 import { every, type Loop } from '../../shared/runtime/every.ts'
@@ -10,23 +10,25 @@ import { createEnforcerApp } from './app.ts'
 import type { SenderTrust } from './authorize-route.ts'
 import { createGrpcServer, type GrpcServer } from './grpc/server.ts'
 import { LEASE_TICK_MS, LeaseBook } from './lease-book.ts'
-import { createEnforcerMetrics, observeEnforcer, observeLeases } from './metrics.ts'
+import { LiveEnforcers } from './live-enforcers.ts'
+import { LocalLimits } from './local-limits.ts'
+import { createEnforcerMetrics, observeEnforcer, observeLeases, observeLocal } from './metrics.ts'
 import { PolicyCache } from './policy-cache.ts'
 import { RouteTable } from './routes.ts'
 import { CHECKS_IN_FLIGHT_MAX } from './run-check.ts'
 import { StoreGuard } from './store-guard.ts'
 
 /**
- * How often the region's policy version is read. A change must be in force within 2 s, of which the way from
- * admin to the region's Redis takes most; one GET five times a second is nothing to Redis.
+ * How often each loop runs, and how long a step may take: far above what its parts allow themselves, so that only a
+ * bug reaches it.
  */
-const POLL_INTERVAL_MS = 200
-
-/** Far above what the reader itself allows; only a bug reaches it. */
-const POLL_TIMEOUT_MS = 10_000
-
-/** Giving blocks back waits for Redis; one that hangs is given up with its connection. */
-const LEASE_TIMEOUT_MS = 10_000
+const LOOPS = {
+  // A change must be in force within 2 s, of which the way from admin to the region's Redis takes most; one GET five
+  // times a second is nothing to Redis.
+  policies: { intervalMs: 200, timeoutMs: 10_000 },
+  leases: { intervalMs: LEASE_TICK_MS, timeoutMs: 10_000 },
+  roll: { intervalMs: 1_000, timeoutMs: 10_000 },
+}
 
 /** Of an id that no other process ever had: enough for all that could be alive within one lease. */
 const OWNER_LENGTH = 13
@@ -41,6 +43,8 @@ export interface EnforcerOptions {
   readonly store: CheckStore
   /** Without it no counter is leased. */
   readonly leaseStore?: LeaseStore
+  /** Without it this enforcer takes itself for the only one of its region. */
+  readonly roll?: EnforcerRoll
   readonly reader: PolicyReader
   readonly clock: Clock
   readonly log: Logger
@@ -65,6 +69,9 @@ export interface Enforcer {
   readonly policies: PolicyCache
   /** Serves gRPC; gives the port. Health says serving once policies are known. */
   listenGrpc(host: string, port: number): Promise<GrpcListener>
+  /** Tells the region's Redis that this enforcer is alive until the loop is stopped; `leave` takes it off the roll. */
+  keepOnRoll(onBug: (err: Error) => void): Loop
+  leave(): Promise<void>
   /** Keeps leases in good order until the loop is stopped; `giveUpLeases` then gives them back. */
   keepLeases(onBug: (err: Error) => void): Loop
   giveUpLeases(): Promise<void>
@@ -96,16 +103,23 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
     routesKept: () => routes.size,
     loops: () => loops,
   })
-  const leases = new LeaseBook({
-    store: options.leaseStore ?? NO_LEASES,
-    clock,
-    owner: randomUUID().slice(0, OWNER_LENGTH),
-  })
+  const owner = randomUUID().slice(0, OWNER_LENGTH)
+  const leases = new LeaseBook({ store: options.leaseStore ?? NO_LEASES, clock, owner })
+  const roll = new LiveEnforcers(options.roll ?? null, owner)
+  const local = new LocalLimits({ clock, liveEnforcers: () => roll.live })
+  observeLocal(registry, { liveEnforcers: () => roll.live, countersKept: () => local.size })
   observeLeases(registry, leases)
-  const context = { store, policies, routes, guard, metrics, leases }
+  const context = { store, policies, routes, guard, metrics, leases, local }
   const runner = { context, inFlight, clock, headers }
   let grpc: GrpcServer | null = null
   const showHealth = (): void => grpc?.setServing(isRunning() && policies.current() !== null)
+  const repeat = (name: keyof typeof LOOPS, step: () => Promise<void>) => {
+    return (onBug: (err: Error) => void): Loop => {
+      const loop = every({ name, ...LOOPS[name], log, onBug }, step)
+      loops.push(loop)
+      return loop
+    }
+  }
   return {
     app: createEnforcerApp({ ...runner, region, sender, isRunning, log, registry }),
     policies,
@@ -115,31 +129,13 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
       const bound = await grpc.listen(host, port)
       return { port: bound, leave: showHealth, drain: grpc.drain }
     },
+    leave: () => roll.leave(),
+    keepOnRoll: repeat('roll', () => roll.beatOnce()),
     giveUpLeases: () => leases.close(),
-    keepLeases(onBug) {
-      const loop = every(
-        { name: 'leases', intervalMs: LEASE_TICK_MS, timeoutMs: LEASE_TIMEOUT_MS, log, onBug },
-        () => leases.tick(),
-      )
-      loops.push(loop)
-      return loop
-    },
-    followPolicies(onBug) {
-      const loop = every(
-        {
-          name: 'policies',
-          intervalMs: POLL_INTERVAL_MS,
-          timeoutMs: POLL_TIMEOUT_MS,
-          log,
-          onBug,
-        },
-        async () => {
-          await policies.pollOnce()
-          showHealth()
-        },
-      )
-      loops.push(loop)
-      return loop
-    },
+    keepLeases: repeat('leases', () => leases.tick()),
+    followPolicies: repeat('policies', async () => {
+      await policies.pollOnce()
+      showHealth()
+    }),
   }
 }

@@ -3,6 +3,7 @@ import type { Redis } from 'ioredis'
 import { DRAFT_HEADERS, parseHeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
 import { createCheckStore } from '../../shared/redis/check-store.ts'
 import { createRedis } from '../../shared/redis/client.ts'
+import { createEnforcerRoll } from '../../shared/redis/enforcer-roll.ts'
 import { createLeaseStore } from '../../shared/redis/lease-store.ts'
 import { createPolicyReader } from '../../shared/redis/policy-reader.ts'
 import { systemClock } from '../../shared/runtime/clock.ts'
@@ -29,6 +30,7 @@ await runService(life, log, async () => {
     region: config.REGION,
     store: createCheckStore({ redis, deadlineMs: config.REDIS_DEADLINE_MS }),
     leaseStore: createLeaseStore({ redis }),
+    roll: createEnforcerRoll({ redis }),
     reader: createPolicyReader({ redis }),
     clock: systemClock,
     log,
@@ -40,6 +42,14 @@ await runService(life, log, async () => {
       ipv6Prefix: config.SENDER_NETWORK_BITS,
     },
   })
+  await life.acquire(
+    'roll',
+    () => enforcer.keepOnRoll(stopOnBug),
+    async (loop) => {
+      await Promise.race([loop.stop(), delay(config.REDIS_DEADLINE_MS)])
+      await Promise.race([enforcer.leave(), delay(config.REDIS_DEADLINE_MS)])
+    },
+  )
   await life.acquire(
     'leases',
     () => enforcer.keepLeases(stopOnBug),

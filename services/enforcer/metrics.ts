@@ -187,6 +187,27 @@ export function observeLeases(
   })
 }
 
+/** Declares what decides while the store does not. */
+export function observeLocal(
+  registry: Registry,
+  state: { readonly liveEnforcers: () => number; readonly countersKept: () => number },
+): void {
+  gauge(registry, {
+    name: 'quotaplane_live_enforcers',
+    help: 'Enforcers of the region when Redis last said.',
+    collect() {
+      this.set(state.liveEnforcers())
+    },
+  })
+  gauge(registry, {
+    name: 'quotaplane_local_counters_kept',
+    help: 'Counters in memory, for policies that decide locally while Redis does not.',
+    collect() {
+      this.set(state.countersKept())
+    },
+  })
+}
+
 function observeLoops(registry: Registry, loops: () => readonly Loop[]): void {
   const read = (name: string, help: string, value: (loop: Loop) => number): void => {
     gauge(registry, {

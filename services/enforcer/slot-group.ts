@@ -15,6 +15,7 @@ import type { PolicyIndex } from '../../shared/core/policy-index.ts'
 import type { CheckAnswer, CheckStore, CheckTarget } from '../../shared/core/ports.ts'
 import { isQuotaError } from '../../shared/errors.ts'
 import type { LeaseBook } from './lease-book.ts'
+import type { LocalLimits } from './local-limits.ts'
 import type { DegradedReason, EnforcerMetrics } from './metrics.ts'
 import { type RouteOverride, routeOf } from './override-route.ts'
 import type { PolicyCache } from './policy-cache.ts'
@@ -30,6 +31,8 @@ export interface DecideContext {
   readonly metrics: EnforcerMetrics
   /** Without it every check asks the store. */
   readonly leases?: LeaseBook
+  /** Decides for policies that want it while the store does not; without it they deny. */
+  readonly local?: LocalLimits
 }
 
 /** A descriptor, its position in the request, and where it leads. */
@@ -98,10 +101,11 @@ async function decideOtherwise(
   for (let reroutes = 0; ; reroutes++) {
     if (typeof answer === 'object') return decidedByStore(current, answer)
     if (answer !== 'policy_stale' || reroutes === REROUTES_MAX) {
-      return decidedWithoutStore(current, answer)
+      return decidedWithoutStore(context, { part: current, cost: asked.cost }, answer)
     }
     const rerouted = await reroute(context, current)
-    if (rerouted === null) return decidedWithoutStore(current, 'store_unavailable')
+    if (rerouted === null)
+      return decidedWithoutStore(context, { part: current, cost: asked.cost }, 'store_unavailable')
     const denied = denialsOf(rerouted.routed)
     if (denied.length > 0) return { allowed: false, decided: denied, answered: null }
     if (rerouted.routed.every(({ route }) => route.targets.length === 0)) {
@@ -257,15 +261,28 @@ export function decidedByStore(part: GroupPart, answer: CheckAnswer): GroupResul
   return { allowed, decided, answered: { part, atUs: answer.atUs } }
 }
 
-function decidedWithoutStore(part: GroupPart, degraded: DegradedReason): GroupResult {
-  const decided = part.routed.flatMap(({ position, route }) =>
-    route.limits.map((limit) => ({
-      limit,
-      position,
-      decision: decideWithoutStore(limit.onStoreFailure),
-      degraded,
-    })),
+function decidedWithoutStore(
+  { local }: DecideContext,
+  { part, cost }: { readonly part: GroupPart; readonly cost: number },
+  degraded: DegradedReason,
+): GroupResult {
+  const all = part.routed.flatMap(({ position, route }) =>
+    route.limits.map((limit, index) => ({ limit, position, target: route.targets[index] })),
   )
+  const isLocal = (one: (typeof all)[number]): boolean =>
+    local !== undefined && one.limit.onStoreFailure === 'local'
+  const targets = all.filter(isLocal).flatMap(({ target }) => target ?? [])
+  const denies = all.some((one) => !isLocal(one) && one.limit.onStoreFailure !== 'allow')
+  // Where another limit denies already, those in memory spend nothing.
+  const said = local?.decide(targets, denies ? 0 : cost).values()
+  const decided = all.map((one) => ({
+    limit: one.limit,
+    position: one.position,
+    decision:
+      (isLocal(one) ? said?.next().value : undefined) ??
+      decideWithoutStore(one.limit.onStoreFailure),
+    degraded,
+  }))
   const allowed = decided.every(({ decision }) => decision.allowed)
   return { allowed, decided, answered: null }
 }

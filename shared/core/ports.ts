@@ -132,6 +132,14 @@ export interface LeaseStore {
   giveUp(left: LeaseAsk, version: number): Promise<void>
 }
 
+/** Which enforcers of a region are alive, so that each knows its part while Redis is away. */
+export interface EnforcerRoll {
+  /** Says that `id` is alive, and gives how many are. Rejects with QUOTA_STORE_UNAVAILABLE. */
+  beat(id: string): Promise<number>
+  /** Takes `id` off the roll. Never rejects. */
+  leave(id: string): Promise<void>
+}
+
 /** A region's policies as its enforcers read them; `version` grows with each change in the region. */
 export interface RegionPolicies {
   readonly version: number

@@ -73,7 +73,6 @@ function isShortCalendar(value: unknown): boolean {
  */
 const PENDING: readonly Pending[] = [
   { of: 'policy', field: 'objective', isPending: anyOf('proportional') },
-  { of: 'policy', field: 'onStoreFailure', isPending: anyOf('local') },
   { of: 'limit', field: 'algorithm', isPending: anyOf('concurrency') },
   { of: 'limit', field: 'calendar', isPending: isShortCalendar },
   { of: 'limit', field: 'shards', isPending: (value) => value !== 1 },

@@ -58,6 +58,8 @@ export const REGION_KEYS = {
   pairs: 'qp:{qp}:pairs',
   /** Policy id -> Policy, as the plane has it. */
   plane: 'qp:{qp}:plane',
+  /** Enforcers that are alive, by the instant at which they no longer are. */
+  enforcers: 'qp:{qp}:enforcers',
   /** Policy id -> RegionPolicy, as enforcers read it. */
   policies: 'qp:{qp}:policies',
 } as const

@@ -5,6 +5,7 @@ import {
   createEnforcerMetrics,
   observeEnforcer,
   observeLeases,
+  observeLocal,
 } from '../../services/enforcer/metrics.ts'
 import { createSyncMetrics } from '../../services/sync/metrics.ts'
 import { createRegistry, type Registry } from '../../shared/runtime/metrics.ts'
@@ -17,6 +18,7 @@ const declare: Readonly<Record<string, (registry: Registry) => void>> = {
     createEnforcerMetrics(registry).cellsOf('policy')
     observeEnforcer(registry, unread)
     observeLeases(registry, unread)
+    observeLocal(registry, unread)
   },
   'Sync daemon'(registry) {
     createSyncMetrics(registry, () => true)

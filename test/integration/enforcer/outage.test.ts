@@ -10,7 +10,12 @@ const FAST_MS = 15
 const limits = [{ algorithm: 'fixed_window', capacity: 100, windowMs: HOUR_MS }] as const
 const allowing = aPolicy({ domain: 'allowing', onStoreFailure: 'allow', limits })
 const denying = aPolicy({ domain: 'denying', onStoreFailure: 'deny', limits })
-const policies = [allowing, denying]
+const holding = aPolicy({
+  domain: 'holding',
+  onStoreFailure: 'local',
+  limits: [{ algorithm: 'fixed_window', capacity: 100, windowMs: HOUR_MS }],
+})
+const policies = [allowing, denying, holding]
 
 let region: TestRegion
 let enforcer: TestEnforcer
@@ -80,6 +85,25 @@ describe('while Redis does not answer', () => {
     region.redis.resume()
     await recovered()
     expect(await enforcer.series('quotaplane_store_guard_open')).toBe(0)
+  })
+
+  it("B107: a policy that says so is held in memory, by this enforcer's part of the share", async () => {
+    await region.startEnforcer()
+    await expect
+      .poll(() => enforcer.series('quotaplane_live_enforcers'), { timeout: 10_000 })
+      .toBe(2)
+    region.redis.pause()
+    let admitted = 0
+    for (let turn = 0; turn < 80; turn++) {
+      const { answer } = await ask('holding')
+      expect(answer.degraded).toBe(true)
+      if (answer.allowed) admitted += 1
+    }
+    expect(admitted).toBe(50)
+    const { answer } = await ask('holding')
+    expect(answer.decisions[0]).toMatchObject({ reason: 'limit', remaining: 0 })
+    region.redis.resume()
+    await recovered()
   })
 
   it('a check that was given up is never sent again, and counts at most once (B095)', async () => {

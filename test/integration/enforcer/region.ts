@@ -9,6 +9,7 @@ import type { CheckAnswer } from '../../../shared/protocol/check-answer.ts'
 import { DRAFT_HEADERS } from '../../../shared/protocol/rate-limit-headers.ts'
 import { createCheckStore } from '../../../shared/redis/check-store.ts'
 import { createRedis } from '../../../shared/redis/client.ts'
+import { createEnforcerRoll } from '../../../shared/redis/enforcer-roll.ts'
 import { createLeaseStore } from '../../../shared/redis/lease-store.ts'
 import { createPolicyReader } from '../../../shared/redis/policy-reader.ts'
 import { connectRegionStore } from '../../../shared/redis/region-store.ts'
@@ -172,6 +173,7 @@ async function startEnforcer(url: string, options: EnforcerOptions): Promise<Tes
   const leaseStore = createLeaseStore({ redis })
   const enforcer = createEnforcer({
     ...(options.leases === true && { leaseStore }),
+    roll: createEnforcerRoll({ redis }),
     region: 'us-east-1',
     store: createCheckStore({ redis, deadlineMs }),
     reader: createPolicyReader({ redis }),
@@ -182,6 +184,7 @@ async function startEnforcer(url: string, options: EnforcerOptions): Promise<Tes
     headers: DRAFT_HEADERS,
     sender: { trustedHops: options.trustedHops ?? 0, ipv6Prefix: 64 },
   })
+  const roll = enforcer.keepOnRoll((err) => lines.push({ level: 60, msg: err.message }))
   const leases = enforcer.keepLeases((err) => lines.push({ level: 60, msg: err.message }))
   const loop = enforcer.followPolicies((err) => lines.push({ level: 60, msg: err.message }))
   await vi.waitFor(
@@ -196,7 +199,8 @@ async function startEnforcer(url: string, options: EnforcerOptions): Promise<Tes
     check: (asked, options) => ask(enforcer.app, asked, options),
     series: (name, labels) => readSeries(enforcer.app, name, labels),
     async close() {
-      await Promise.all([loop.stop(), leases.stop()])
+      await Promise.all([loop.stop(), leases.stop(), roll.stop()])
+      await enforcer.leave()
       await enforcer.app.close()
       redis.disconnect()
     },
