@@ -26,7 +26,7 @@ local STATE_FORMAT = '<ddd'
 local TRACKED_STATE_FORMAT = '<dddI4ddd'
 local TRACKED_SIZE = 86
 local TRACKED_MARK = 128
-local LIMIT_FORMAT = '<ddddddddddddddddd'
+local LIMIT_FORMAT = '<dddddddddddddddddddddd'
 
 -- Leases: shared/core/lease.ts. A block is void after LEASE_US; the lease itself says when it was granted.
 local LEASE_US = 100000
@@ -43,7 +43,7 @@ local TOKEN_BUCKET, LEAKY_BUCKET, SLIDING_WINDOW, CONCURRENCY = 0, 2, 3, 6
 local HOLDER_FORMAT = '<I4I4I4I4'
 
 -- Replies in place of a result. None of them has changed anything.
-local STALE, NOT_SERVED, OTHER_SERVER, BAD_INPUT, FENCED = 1, 2, 3, 4, 5
+local STALE, NOT_SERVED, OTHER_SERVER, BAD_INPUT, FENCED, OTHER_TIME = 1, 2, 3, 4, 5, 6
 
 local function now_us()
   local time = redis.call('TIME')
@@ -88,7 +88,7 @@ local function read_limits(text)
   while position <= #text do
     local algorithm, id, usage_epoch, version, capacity, window_us, burst, home, changed_us, idle_tokens,
       idle_us, usage_window_us, previous_version, previous_capacity, previous_window_us, previous_burst, previous_home,
-      next_position = unpack_from(LIMIT_FORMAT, text, position)
+      before_us, last_us, begin_us, end_us, next_end_us, next_position = unpack_from(LIMIT_FORMAT, text, position)
     position = next_position
     count = count + 1
     limits[count] = {
@@ -100,9 +100,20 @@ local function read_limits(text)
       previous_burst = previous_burst, previous_home = previous_home,
       most = (algorithm == TOKEN_BUCKET or algorithm == LEAKY_BUCKET) and burst or capacity,
       admitted = 0, denied = 0, returned = 0, terms = nil, keep_ms = nil, window_tokens = nil,
+      -- Of a calendar: beginnings of four windows in a row, the third of them now, and the end of the last.
+      edges = begin_us > 0 and { before_us, last_us, begin_us, end_us, next_end_us } or nil,
     }
   end
   return limits
+end
+
+-- Whether the caller's clock is so far off that the windows it gave of a calendar do not hold the present one.
+local function is_other_time(limits, now)
+  for index = 1, #limits do
+    local edges = limits[index].edges
+    if edges and (now < edges[2] or now >= edges[5]) then return true end
+  end
+  return false
 end
 
 local function share_tokens(capacity, units)

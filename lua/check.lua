@@ -12,7 +12,7 @@ ARGV[3] checks, packed doubles: cost in tokens, number of targets, then for each
 
 Reply: packed doubles: the instant of the decisions in us, then for each target: whole tokens remaining, ms to the
 reset, and ms to wait or a code (-1 allowed, -2 the cost exceeds the limit, -3 never under the present share).
-Or one of STALE, NOT_SERVED, OTHER_SERVER, BAD_INPUT; then nothing was changed.
+Or one of STALE, NOT_SERVED, OTHER_SERVER, BAD_INPUT, OTHER_TIME; then nothing was changed.
 Atomic because two checks that both read a counter before either writes it would admit more than the share; and
 because totals, counters and the hot set must tell the same story.
 
@@ -33,6 +33,7 @@ if policy_version < meta.version then return STALE end
 
 local now = now_us()
 local limits = read_limits(ARGV[2])
+if is_other_time(limits, now) then return OTHER_TIME end
 local checks = { unpack_from('<' .. string.rep('d', #ARGV[3] / 8), ARGV[3]) }
 -- struct.unpack ends with the position after the last value.
 checks[#checks] = nil

@@ -10,7 +10,7 @@ ARGV[3] returns, packed doubles: cost in tokens, instant of the admission in us,
         from 1 (0: none), number of targets, then for each target the index of its limit and of its counter, from 1
 
 Reply: packed doubles, for each return: 1 done, 0 its mark was there already, -1 too long ago for a mark; then for each
-target 1 where something was credited, else 0. Or one of STALE, NOT_SERVED, OTHER_SERVER, BAD_INPUT; then nothing was
+target 1 where something was credited, else 0. Or one of STALE, NOT_SERVED, OTHER_SERVER, BAD_INPUT, OTHER_TIME; then nothing was
 changed.
 Atomic because a check between the reading and the writing would be forgotten.
 
@@ -32,6 +32,7 @@ if policy_version < meta.version then return STALE end
 
 local now = now_us()
 local limits = read_limits(ARGV[2])
+if is_other_time(limits, now) then return OTHER_TIME end
 local counters = {}
 local DONE, REPEATED, TOO_LATE = 1, 0, -1
 local REFUND_MAX_US = 3600000000

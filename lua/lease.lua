@@ -12,7 +12,7 @@ ARGV[3] tokens wanted, at least 1
 
 Reply: packed doubles: tokens of the block (0: none at present, -1: the limit holds too little to be leased), the
 instant in us, how long they may be spent in us, whole tokens left of the counter, ms to its reset. Or one of STALE,
-NOT_SERVED, OTHER_SERVER; then nothing was changed.
+NOT_SERVED, OTHER_SERVER, OTHER_TIME; then nothing was changed.
 Atomic because the block must be debited before anybody else reads the counter, and because what was granted decides
 what the bucket may hold.
 ]]
@@ -27,6 +27,7 @@ if tonumber(ARGV[1]) < meta.version then return STALE end
 
 local now = now_us()
 local limits = read_limits(ARGV[2])
+if is_other_time(limits, now) then return OTHER_TIME end
 local L = limits[1]
 local C = load_counter(values[4], L, meta, now)
 if not C then return STALE end

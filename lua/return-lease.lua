@@ -9,7 +9,7 @@ ARGV[1] version of the policies that the limit is of
 ARGV[2] the limit, packed (LIMIT_FORMAT)
 ARGV[3] tokens that are left of it
 
-Reply: 0, or one of STALE, NOT_SERVED, OTHER_SERVER; then nothing was changed.
+Reply: 0, or one of STALE, NOT_SERVED, OTHER_SERVER, OTHER_TIME; then nothing was changed.
 Atomic because a lease must be credited once, and never after its life.
 
 A lease that is gone, or whose counter is, is not credited. It is deleted last: where Redis refuses to write, it stays
@@ -26,6 +26,7 @@ if not values[4] then return 0 end
 local now = now_us()
 local granted, at_us = unpack_from(LEASE_FORMAT, values[4])
 local limits = read_limits(ARGV[2])
+if is_other_time(limits, now) then return OTHER_TIME end
 local L = limits[1]
 local C = load_counter(values[3], L, meta, now)
 if not C then return STALE end

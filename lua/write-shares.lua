@@ -12,7 +12,7 @@ ARGV[4] writes, packed doubles, for each counter in order: index of its limit fr
 ARGV[5...] ledger row of each counter; '' removes it
 
 Reply: packed doubles for each counter: 0 written, 1 occupied (its window has admitted more than the share; nothing of
-it was changed). Or FENCED, OTHER_SERVER or STALE; then nothing was changed.
+it was changed). Or FENCED, OTHER_SERVER, STALE or OTHER_TIME; then nothing was changed.
 Atomic because share, level and ledger row of a counter must never disagree, and because the level must be settled
 with the old share up to the instant of the change. A bucket that is absent is created from the old share: born later
 it would be full.
@@ -29,6 +29,7 @@ if not is_server(ARGV[2]) then return OTHER_SERVER end
 
 local now = now_us()
 local limits = read_limits(ARGV[3])
+if is_other_time(limits, now) then return OTHER_TIME end
 local writes = {}
 local position = 1
 for index = 1, #KEYS - FIRST_COUNTER do

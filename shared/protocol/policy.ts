@@ -60,13 +60,6 @@ const anyOf =
   (value: unknown): boolean =>
     values.includes(value)
 
-const SHORT_UNITS: readonly unknown[] = ['minute', 'hour']
-
-function isShortCalendar(value: unknown): boolean {
-  const isObject = typeof value === 'object' && value !== null
-  return isObject && 'unit' in value && SHORT_UNITS.includes(value.unit)
-}
-
 /**
  * What documents can say and enforcers do not keep yet. It is refused: a policy that is saved and not kept is a
  * limit that does not limit. Enforcing something is removing it from here.
@@ -74,7 +67,6 @@ function isShortCalendar(value: unknown): boolean {
 const PENDING: readonly Pending[] = [
   { of: 'policy', field: 'objective', isPending: anyOf('proportional') },
   { of: 'limit', field: 'algorithm', isPending: anyOf('concurrency') },
-  { of: 'limit', field: 'calendar', isPending: isShortCalendar },
   { of: 'limit', field: 'shards', isPending: (value) => value !== 1 },
 ]
 

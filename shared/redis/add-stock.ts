@@ -49,7 +49,10 @@ export async function addAllStock(
         add.low ?? EXHAUSTED,
       ])
       const keys = [groupKeys(group).meta, ...part.map(({ add }) => counterKey(add.id))]
-      const args = [packDoubles(known.flatMap(limitDoubles)), packDoubles(doubles)]
+      const args = [
+        packDoubles(known.flatMap((limit) => limitDoubles(limit, Date.now()))),
+        packDoubles(doubles),
+      ]
       return link.runFenced('add-stock', keys, args)
     }),
   )

@@ -106,7 +106,7 @@ export class Batch<Answer> {
     const known = this.#limitIndexes.get(limit)
     const index = known ?? this.#limitIndexes.size + 1
     if (known === undefined) {
-      for (const number of limitDoubles(limit)) this.#limits.push(number)
+      for (const number of limitDoubles(limit, Date.now())) this.#limits.push(number)
       this.#limitIndexes.set(limit, index)
     }
     this.#lastLimit = limit

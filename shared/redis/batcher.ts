@@ -192,6 +192,9 @@ function unavailable(message: string, cause?: unknown): QuotaError {
 }
 
 function refused(refusal: Refusal, version: number): QuotaError {
+  if (refusal === 'other-time') {
+    return unavailable("this host's clock is off by more than a window of a calendar")
+  }
   return refusal === 'stale'
     ? new QuotaError('QUOTA_POLICY_STALE', `the region has newer policies than version ${version}`)
     : new QuotaError('QUOTA_INVALID_INPUT', `the script refused its arguments (${refusal})`)

@@ -42,7 +42,10 @@ export async function exchangeAllCounts(
         count.used,
       ])
       const keys = [groupKeys(group).meta, ...part.map(({ count }) => counterKey(count.id))]
-      const args = [packDoubles(used.flatMap(limitDoubles)), packDoubles(doubles)]
+      const args = [
+        packDoubles(used.flatMap((limit) => limitDoubles(limit, Date.now()))),
+        packDoubles(doubles),
+      ]
       const figures = unpackDoubles(bytesOf(await link.runFenced('exchange-counts', keys, args)))
       return part.map(({ count }, index) => ({
         id: count.id,

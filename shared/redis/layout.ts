@@ -1,4 +1,5 @@
 /** The packed formats of `lua/_prelude.lua`, seen from TypeScript. Little-endian; all numbers are doubles. */
+import { windowEdges } from '../core/algorithms/edges.ts'
 import { assert } from '../core/assert.ts'
 import type { Algorithm, RegionLimit, StockWindow } from '../core/policy.ts'
 import { usageWindowMs } from '../core/usage-window.ts'
@@ -24,7 +25,7 @@ export const ALGORITHM_CODES: Readonly<Record<Algorithm, number>> = {
 export const STOCK_CODE = 16
 export const ESTIMATE_CODE = 17
 
-export const LIMIT_DOUBLES = 17
+export const LIMIT_DOUBLES = 22
 
 /** Meta of a slot group. */
 export interface Meta {
@@ -52,8 +53,13 @@ export function decodeMeta(bytes: Buffer | null): Meta | null {
   }
 }
 
-/** LIMIT_FORMAT: the numbers that a script needs of a limit. */
-export function limitDoubles(limit: RegionLimit): readonly number[] {
+/**
+ * LIMIT_FORMAT: the numbers that a script needs of a limit.
+ *
+ * `atMs`, about the present wall time, tells only which windows of a calendar to give: the one of then, two before it
+ * and the one after it. A script that finds the present in neither the first before it nor any later one refuses.
+ */
+export function limitDoubles(limit: RegionLimit, atMs: number): readonly number[] {
   const { previous, stock } = limit
   if (stock !== undefined) return stockDoubles(limit, stock)
   return [
@@ -75,6 +81,7 @@ export function limitDoubles(limit: RegionLimit): readonly number[] {
     (previous?.windowMs ?? 0) * MICROS,
     previous?.burst ?? 0,
     previous?.home ?? 0,
+    ...edgesOf(limit, atMs),
   ]
 }
 
@@ -100,7 +107,31 @@ function stockDoubles(limit: RegionLimit, windows: readonly StockWindow[]): read
     next.startMs * MICROS,
     next.endMs * MICROS,
     0,
+    ...NO_EDGES,
   ]
+}
+
+const NO_EDGES: readonly number[] = [0, 0, 0, 0, 0]
+
+interface KnownEdges {
+  readonly startUs: number
+  readonly endUs: number
+  readonly edges: readonly number[]
+}
+
+/** A calendar takes a tenth of a millisecond, so its edges are kept until the window ends. */
+const knownEdges = new WeakMap<RegionLimit, KnownEdges>()
+
+function edgesOf(limit: RegionLimit, atMs: number): readonly number[] {
+  if (limit.calendar === null) return NO_EDGES
+  const atUs = Math.floor(atMs) * MICROS
+  const known = knownEdges.get(limit)
+  if (known !== undefined && known.startUs <= atUs && atUs < known.endUs) return known.edges
+  const { startUs, endUs, previousUs } = windowEdges(limit, atUs)
+  const before = windowEdges(limit, previousUs).previousUs
+  const edges = [before, previousUs, startUs, endUs, windowEdges(limit, endUs).endUs]
+  knownEdges.set(limit, { startUs, endUs, edges })
+  return edges
 }
 
 /** Doubles as the bytes that struct.unpack('<d…') reads. */

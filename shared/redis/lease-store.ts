@@ -24,7 +24,7 @@ export function createLeaseStore({ redis }: { readonly redis: Redis }): LeaseSto
     try {
       const served = scripts.shas ?? (await scripts.read())
       if (served === null) throw unavailable('no sync daemon serves this Redis')
-      const args = [version, packDoubles(limitDoubles(target.limit)), tokens]
+      const args = [version, packDoubles(limitDoubles(target.limit, Date.now())), tokens]
       const reply = await runScript(redis, served[script], keys, args)
       throwRefusal(reply, version)
       return reply

@@ -205,7 +205,11 @@ class RedisRegionStore implements RegionStore {
   }
 
   async writeShares(writes: readonly ShareWrite[]): Promise<ReadonlyMap<CounterId, ShareOutcome>> {
-    const context = { limits: this.#written.limits, offsetMs: this.#offsetMs }
+    const context = {
+      limits: this.#written.limits,
+      offsetMs: this.#offsetMs,
+      nowMs: this.#nowUs() / 1_000,
+    }
     const outcomes = await Promise.all(
       shareCalls(writes).map((call) => writeGroupShares(this.#link, call, context)),
     )

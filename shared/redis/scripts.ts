@@ -13,7 +13,13 @@ import { ALGORITHMS } from '../core/policy.ts'
 import { ALGORITHM_CODES, ESTIMATE_CODE, STOCK_CODE } from './layout.ts'
 
 /** Why a script changed nothing. */
-export type Refusal = 'stale' | 'not-served' | 'other-server' | 'bad-input' | 'fenced'
+export type Refusal =
+  | 'stale'
+  | 'not-served'
+  | 'other-server'
+  | 'bad-input'
+  | 'fenced'
+  | 'other-time'
 
 const REFUSALS: ReadonlyMap<unknown, Refusal> = new Map<unknown, Refusal>([
   [1, 'stale'],
@@ -21,6 +27,7 @@ const REFUSALS: ReadonlyMap<unknown, Refusal> = new Map<unknown, Refusal>([
   [3, 'other-server'],
   [4, 'bad-input'],
   [5, 'fenced'],
+  [6, 'other-time'],
 ])
 
 /**

@@ -18,6 +18,8 @@ export interface ShareContext {
   readonly limits: ReadonlyMap<number, RegionLimit>
   /** Redis TIME minus the daemon's clock, ms. */
   readonly offsetMs: number
+  /** About what Redis TIME is, ms. */
+  readonly nowMs: number
 }
 
 /** Writes by slot group, in calls of bounded size; a counter is in one call only. */
@@ -49,7 +51,7 @@ export async function writeGroupShares(
   const doubles = writes.flatMap((write) => shareDoubles(write, context, limits))
   const keys = [meta, ledger, ...writes.map(({ id }) => counterKey(id))]
   const args = [
-    packDoubles(limits.flatMap(limitDoubles)),
+    packDoubles(limits.flatMap((limit) => limitDoubles(limit, context.nowMs))),
     packDoubles(doubles),
     ...writes.map(({ row }) => (row === null ? '' : JSON.stringify(row))),
   ]

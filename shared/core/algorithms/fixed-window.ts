@@ -1,5 +1,5 @@
 /**
- * Fixed window: at most the share's tokens in each window [k * W, (k + 1) * W) of Redis time.
+ * Fixed window: at most the share's tokens in each window [k * W, (k + 1) * W) of Redis time, or of its calendar.
  *
  * The state keeps the window's beginning rather than its index, so that a changed window length needs no
  * translation: a count belongs to the present window when it began in it. The count of the window before is
@@ -8,6 +8,7 @@
 import { assert } from '../assert.ts'
 import { shareTokens } from '../units.ts'
 import { type Algorithm, type Circumstances, isAstray, type Settled, unitsAt } from './algorithm.ts'
+import { type WindowEdges, windowEdges } from './edges.ts'
 
 export interface WindowState {
   readonly version: number
@@ -20,6 +21,9 @@ export interface SettledWindow extends Settled {
   readonly circumstances: Circumstances
   readonly stored: boolean
   readonly startUs: number
+  readonly endUs: number
+  /** Beginning of the window before it. */
+  readonly previousUs: number
   readonly count: number
   readonly previous: number
   /** The window began before the region's levels start: what it admitted is not known. */
@@ -40,7 +44,7 @@ const KEEP_MARGIN_MS = 1_000
 export const fixedWindow: Algorithm<WindowState, SettledWindow> = {
   settle(state, circumstances) {
     const { limit, boot, nowUs } = circumstances
-    const counted = countAt(state, limit.windowMs * 1_000, nowUs)
+    const counted = countAt(state, circumstances)
     const unknown = counted.startUs < boot.startUs
     const most = shareTokens(limit.capacity, unitsAt(circumstances, limit, nowUs))
     return {
@@ -61,8 +65,8 @@ export const fixedWindow: Algorithm<WindowState, SettledWindow> = {
 
   giveBack(settled, { cost, atUs }) {
     const { limit, boot } = settled.circumstances
-    const ofCost = windowStart(atUs, limit.windowMs * 1_000)
-    if (!settled.stored || ofCost !== settled.startUs || atUs < boot.startUs) return null
+    const ofCost = windowEdges(limit, atUs)
+    if (!settled.stored || ofCost.startUs !== settled.startUs || atUs < boot.startUs) return null
     const count = Math.max(0, settled.count - cost)
     const remaining = settled.unknown ? 0 : Math.max(0, settled.most - count)
     return { ...settled, count, remaining }
@@ -79,17 +83,17 @@ export const fixedWindow: Algorithm<WindowState, SettledWindow> = {
 
   heal(settled) {
     const { limit, boot, nowUs } = settled.circumstances
-    const startUs = windowStart(nowUs, limit.windowMs * 1_000)
-    const unknown = startUs < boot.startUs
+    const edges = windowEdges(limit, nowUs)
+    const unknown = edges.startUs < boot.startUs
     const remaining = unknown ? 0 : settled.remaining
-    return { ...settled, startUs, previous: settled.count, unknown, remaining, astray: false }
+    const healed = { ...settled, ...edges, unknown, remaining, astray: false }
+    return { ...healed, previous: settled.count }
   },
 
   resetMs(settled) {
     const { limit, nowUs } = settled.circumstances
-    const windowUs = limit.windowMs * 1_000
-    const startUs = settled.astray ? windowStart(nowUs, windowUs) : settled.startUs
-    return Math.ceil((startUs + windowUs - nowUs) / 1_000)
+    const endUs = settled.astray ? windowEdges(limit, nowUs).endUs : settled.endUs
+    return Math.ceil((endUs - nowUs) / 1_000)
   },
 
   waitMs(settled, cost) {
@@ -113,29 +117,24 @@ export const fixedWindow: Algorithm<WindowState, SettledWindow> = {
 /** The window that counts now, what it admitted, and what the one before it did. */
 function countAt(
   state: WindowState | null,
-  windowUs: number,
-  nowUs: number,
-): Pick<SettledWindow, 'startUs' | 'count' | 'previous'> {
-  const startUs = windowStart(nowUs, windowUs)
-  if (state === null) return { startUs, count: 0, previous: 0 }
+  { limit, nowUs }: Circumstances,
+): WindowEdges & Pick<SettledWindow, 'count' | 'previous'> {
+  const edges = windowEdges(limit, nowUs)
+  if (state === null) return { ...edges, count: 0, previous: 0 }
+  const { startUs, count, previous } = state
   // The clock went back: a window that has ended is never opened again with a fresh count.
-  if (state.startUs > nowUs) return state
+  if (startUs > nowUs) return { ...windowEdges(limit, startUs), startUs, count, previous }
   // Equal, or the window was made longer and this one contains the old beginning.
-  if (state.startUs >= startUs) return { ...state, startUs }
-  const adjoins = state.startUs + windowUs === startUs
-  return { startUs, count: 0, previous: adjoins ? state.count : 0 }
+  if (startUs >= edges.startUs) return { ...edges, count, previous }
+  return { ...edges, count: 0, previous: startUs === edges.previousUs ? count : 0 }
 }
 
 /** Tokens that a share may not shrink below; just after an edge also those of the window before it. */
 function occupancy(settled: SettledWindow): number {
   const { startUs, count, previous, circumstances } = settled
-  const { limit, boot, nowUs } = circumstances
+  const { boot, nowUs } = circumstances
   const isEarly = nowUs - startUs < EDGE_US
-  const isUnknown = settled.unknown || (isEarly && startUs - limit.windowMs * 1_000 < boot.startUs)
+  const isUnknown = settled.unknown || (isEarly && settled.previousUs < boot.startUs)
   if (isUnknown) return Number.POSITIVE_INFINITY
   return isEarly ? Math.max(count, previous) : count
-}
-
-function windowStart(atUs: number, windowUs: number): number {
-  return Math.floor(atUs / windowUs) * windowUs
 }

@@ -31,7 +31,10 @@ export function drainEnd(limit: LedgerLimit, storeMs: number): number | null {
     case 'leaky_bucket':
       return null
     case 'fixed_window':
-      return (Math.floor(latestMs / windowMs) + 1) * windowMs + 2 * CLOCK_SKEW_MAX_MS
+      // Of a calendar: wherever its windows begin, none lasts longer.
+      return limit.calendar
+        ? latestMs + windowMs + 2 * CLOCK_SKEW_MAX_MS
+        : (Math.floor(latestMs / windowMs) + 1) * windowMs + 2 * CLOCK_SKEW_MAX_MS
     case 'sliding_window':
     case 'sliding_log':
     // The longest hold.

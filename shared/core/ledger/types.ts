@@ -21,6 +21,8 @@ export interface LedgerLimit {
   readonly algorithm: Algorithm
   readonly capacity: number
   readonly windowMs: number
+  /** Not null: windows end where a calendar says, after `windowMs` at most. */
+  readonly calendar?: object | null
   readonly burst: number
   readonly usageEpoch: number
   readonly epoch: number

@@ -59,7 +59,7 @@ describe.each(TIMED)('costs of a %s', (algorithm) => {
       const counter = `c:${targets[0]?.counter}`
       const before = await region.redis.dumpBuffer(counter)
       const [sha] = await region.redis.hmget('qp:{qp}:region', 'checkSha')
-      const limits = packDoubles(limitDoubles(region.limit()))
+      const limits = packDoubles(limitDoubles(region.limit(), 0))
       // A good check before the bad one in the same batch must not count either.
       const checks = packDoubles([1, 1, 1, 1, cost, 1, 1, 1])
       const keys = [meta, hot, usage, counter]

@@ -159,7 +159,6 @@ describe('a policy document', () => {
 
   it.each([
     ['algorithm', { algorithm: 'concurrency', windowMs: undefined, holdMs: 60_000 }],
-    ['calendar', { algorithm: 'fixed_window', windowMs: undefined, calendar }],
     ['shards', { shards: 4 }],
   ])('with a limit whose %s is not enforced yet is refused by its field', (field, changes) => {
     expect(problems(withLimit(changes))).toMatchObject([
