@@ -5,6 +5,7 @@ import {
   cutSlowLink,
   healAtLapse,
   loseLenderOfCutBorrower,
+  loseReplies,
   quarantineInEpoch,
   removeLender,
   removeSpender,
@@ -24,11 +25,12 @@ describe('the faithful protocol', () => {
     for (const scenario of [
       cutSlowLink,
       loseLenderOfCutBorrower,
+      loseReplies,
       quarantineInEpoch,
       removeLender,
       removeSpender,
     ]) {
-      eachSeed(5, (seed) => scenario(seed))
+      eachSeed(2, (seed) => scenario(seed))
     }
   })
 })

@@ -24,6 +24,10 @@ export interface Mutant {
   readonly continuity?: (continuity: Continuity) => Continuity
   /** Pairs never reach the store. */
   readonly losesPairs?: boolean
+  /** A write without a reply counts as done. */
+  readonly ignoresDoubt?: boolean
+  /** A write that arrives after the daemon took a new fence is not refused. */
+  readonly skipsFence?: boolean
   /** An operator's certificate counts at once. */
   readonly certifiesAtOnce?: boolean
   /** A region that was removed comes back with what its store held. */
@@ -228,6 +232,8 @@ export const MUTANTS = {
   'a daemon that restarted trusts the leases that it finds': trustsFoundLeases,
   'a lender that restarted does not wait again': forgetsWaiting,
   'terms are not durable': { losesPairs: true },
+  'a write without a reply counts as done': { ignoresDoubt: true },
+  'a late write of an older fence is not refused': { skipsFence: true },
   'a donor adopts although units of it are quarantined': ignoresQuarantine,
   'a certificate of removal counts at once': { certifiesAtOnce: true },
   'a region that was removed comes back with its state': { keepsRemovedState: true },

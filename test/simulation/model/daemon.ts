@@ -237,9 +237,27 @@ export class DaemonModel {
     // The last parts of a write in doubt may or may not reach the store.
     const applied = isInDoubt ? random.whole(0, parts.length) : parts.length
     for (const part of parts.slice(0, applied)) this.#later(part)
-    this.#later(
-      isInDoubt ? () => this.start(this.#setting.store.isServing ? 'kept' : 'held') : done,
-    )
+    if (isInDoubt) this.#settleDoubt(effect, parts.slice(applied), done)
+    else this.#later(done)
+  }
+
+  /** A new fence, and a new reading; what of the write is still on its way is refused then. */
+  #settleDoubt(
+    effect: Exclude<LedgerEffect, { kind: 'publish' }>,
+    late: readonly (() => void)[],
+    done: () => void,
+  ): void {
+    const { random, mutant, store, scheduler } = this.#setting
+    if (mutant.ignoresDoubt === true) {
+      const writes = effect.kind === 'write-shares' ? effect.writes : []
+      this.#outcomes = new Map(writes.map(({ id }) => [id, 'written']))
+      if (writes.length === 0) this.#outcomes = null
+      this.#later(done)
+      return
+    }
+    this.#later(() => this.start(store.isServing ? 'kept' : 'held'))
+    if (mutant.skipsFence !== true) return
+    for (const part of late) scheduler.after(random.between(5, 200), part)
   }
 
   #writeShare(write: ShareWrite): ShareOutcome {

@@ -152,3 +152,23 @@ function removal(seed: number, mutant: Mutant, limit: LedgerLimit): World {
   world.run(40_000)
   return world
 }
+
+/** Loans go to and fro every few seconds, over a store of which every tenth reply is lost. */
+export const loseReplies: Scenario = (seed, mutant = FAITHFUL) => {
+  const world = new World({
+    seed,
+    mutant,
+    regions: ['a', 'b'],
+    limits: [aLimit({ weights: { a: 50, b: 50 } })],
+    weather: FAIR,
+    trafficMs: 100,
+    measureMs: 100,
+    doubt: 0.1,
+    demand: (_id, region, nowMs) => {
+      const isOfA = Math.floor(nowMs / 2_500) % 2 === 0
+      return (region === 'a') === isOfA ? 1_500 : 20
+    },
+  })
+  world.run(15_000)
+  return world
+}
