@@ -57,7 +57,8 @@ export function ledgerLimits(plane: Plane): ReadonlyMap<number, LedgerLimit> {
   for (const policy of plane.policies.values()) {
     for (const { name: _name, ...limit } of policy.limits) {
       const capacity = pooledTokens(policy, limit.capacity)
-      limits.set(limit.id, { ...limit, capacity, burst: pooledTokens(policy, limit.burst) })
+      const burst = pooledTokens(policy, limit.burst)
+      limits.set(limit.id, { ...limit, capacity, burst, objective: policy.objective })
     }
   }
   return limits

@@ -65,7 +65,6 @@ const anyOf =
  * limit that does not limit. Enforcing something is removing it from here.
  */
 const PENDING: readonly Pending[] = [
-  { of: 'policy', field: 'objective', isPending: anyOf('proportional') },
   { of: 'limit', field: 'algorithm', isPending: anyOf('concurrency') },
   { of: 'limit', field: 'shards', isPending: (value) => value !== 1 },
 ]

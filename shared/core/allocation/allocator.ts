@@ -1,12 +1,13 @@
 /**
- * Who should have how much of a limit: weighted max-min fairness over the regions in reach.
+ * Who should have how much of a limit, of the regions in reach: weighted max-min fairness, or parts in proportion to
+ * demand where the policy asks for that.
  *
  * The same pure function runs in every region on its own view. Targets depend on demand and bases only, never on
  * present shares, so there is no loop that could ring; a constant demand has one constant answer.
  */
 import { assert } from '../assert.ts'
 import { apportion, tokensAtOnce } from '../base-split.ts'
-import { type Algorithm, hasBurst, type RegionId } from '../policy.ts'
+import { type Algorithm, hasBurst, type Objective, type RegionId } from '../policy.ts'
 import { POOL_UNITS, REGIONS_MAX, unitsOfOneToken, WHOLE_TOKEN_SPLIT_MAX } from '../units.ts'
 import { paceMs } from './demand.ts'
 
@@ -27,6 +28,8 @@ export interface AllocatedLimit {
   readonly capacity: number
   readonly windowMs: number
   readonly burst: number
+  /** What is fair when there is too little for all; `max-min` when left out. */
+  readonly objective?: Objective
 }
 
 /** What a region should have, and what it cannot do without. `least <= target` unless there is too little. */
@@ -74,7 +77,9 @@ export function rateOf(limit: AllocatedLimit): number {
  *
  * Regions out of reach make no claim: what they hold is neither given nor taken, so each connected part of the
  * plane shares what its own members have. Where everybody's need fits, the rest goes half by base and half by
- * need; otherwise each gets its need or an equal multiple of its base, whichever is less.
+ * need. Otherwise, by `max-min`, each gets its need or an equal multiple of its base, whichever is less: who needs
+ * little is served in full, and asking for more than that gains nothing. By `proportional` each gets the same part of
+ * its need: nobody is served in full, and asking for more gains more.
  */
 export function allocate(claims: readonly Claim[], limit: AllocatedLimit): readonly Target[] {
   const ordered = [...claims].sort((one, other) => (one.region < other.region ? -1 : 1))
@@ -86,7 +91,7 @@ export function allocate(claims: readonly Claim[], limit: AllocatedLimit): reado
     oneToken(limit),
   )
   const needed = wants.reduce((sum, want) => sum + Math.max(want.need, want.least), 0)
-  const parts = needed <= pool ? spread(wants, pool - needed) : pour(wants, pool)
+  const parts = needed <= pool ? spread(wants, pool - needed) : pour(weighed(wants, limit), pool)
   const targets = inWholeTokens(parts, pool, limit)
   assert(
     targets.reduce((sum, units) => sum + units, 0) === pool,
@@ -103,6 +108,18 @@ interface Want {
   readonly claim: Claim
   readonly least: number
   readonly need: number
+}
+
+/** How fast a region's part rises with the water, against the others'. */
+interface Weighed extends Want {
+  readonly weight: number
+}
+
+function weighed(wants: readonly Want[], { objective }: AllocatedLimit): readonly Weighed[] {
+  return wants.map((want) => {
+    const weight = objective === 'proportional' ? want.need : want.claim.base
+    return { ...want, weight: Math.max(weight, WEIGHT_MIN) }
+  })
 }
 
 /**
@@ -144,12 +161,12 @@ function spread(wants: readonly Want[], slack: number): readonly number[] {
 }
 
 /**
- * Weighted max-min: the water level at which the least parts, the needs and the pool meet.
+ * By weight: the water level at which the least parts, the needs and the pool meet.
  *
  * Between two neighbouring break points (where a region leaves its least part, or has its need) the sum grows in
  * a straight line, so the level is found by sorting them.
  */
-function pour(wants: readonly Want[], pool: number): readonly number[] {
+function pour(wants: readonly Weighed[], pool: number): readonly number[] {
   const level = waterLevel(wants, pool)
   const exact = wants.map((want) => heightAt(want, level))
   const whole = exact.map(Math.floor)
@@ -165,11 +182,11 @@ function pour(wants: readonly Want[], pool: number): readonly number[] {
   return whole
 }
 
-function waterLevel(wants: readonly Want[], pool: number): number {
+function waterLevel(wants: readonly Weighed[], pool: number): number {
   const edges = wants
     .filter(({ need, least }) => need > least)
     .flatMap((want) => {
-      const weight = weightOf(want)
+      const { weight } = want
       return [
         { at: want.least / weight, slope: weight },
         { at: want.need / weight, slope: -weight },
@@ -188,12 +205,8 @@ function waterLevel(wants: readonly Want[], pool: number): number {
   return slope > 0 ? level + (pool - height) / slope : level
 }
 
-function heightAt(want: Want, level: number): number {
-  return Math.max(want.least, Math.min(want.need, level * weightOf(want)))
-}
-
-function weightOf(want: Want): number {
-  return Math.max(want.claim.base, WEIGHT_MIN)
+function heightAt(want: Weighed, level: number): number {
+  return Math.max(want.least, Math.min(want.need, level * want.weight))
 }
 
 /** Windows of few tokens admit whole ones only: a part of a token in two regions is a token lost to both. */

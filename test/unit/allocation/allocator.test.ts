@@ -43,6 +43,7 @@ const limits: fc.Arbitrary<AllocatedLimit> = fc
   .record({
     algorithm: fc.constantFrom('token_bucket' as const, 'fixed_window' as const),
     capacity: fc.oneof(fc.integer({ min: 1, max: 12 }), fc.integer({ min: 1, max: 1_000_000 })),
+    objective: fc.constantFrom('max-min' as const, 'proportional' as const),
     windowMs: fc.constantFrom(1_000, 60_000),
   })
   .map((limit) => ({ ...limit, burst: limit.capacity }))
@@ -81,6 +82,35 @@ describe('targets', () => {
     const [modest = 0, greedy = 0] = targetsOf(claims, LIMIT)
     expect(modest).toBe(needOf(100, LIMIT))
     expect(greedy).toBe(POOL_UNITS - modest)
+  })
+
+  it('in proportion to demand give everybody the same part of what it needs, floors aside', () => {
+    const limit: AllocatedLimit = { ...LIMIT, objective: 'proportional' }
+    const list = [
+      { weight: 80, demand: 300 },
+      { weight: 20, demand: 1_700 },
+      { weight: 0, demand: 0 },
+    ]
+    const [modest = 0, greedy = 0, idle = 0] = targetsOf(claimsOf(list, limit), limit)
+    const part = (target: number, demand: number): number => target / needOf(demand, LIMIT)
+    expect(part(modest, 300)).toBeCloseTo(part(greedy, 1_700), 5)
+    expect(part(modest, 300)).toBeLessThan(0.8)
+    expect(idle).toBe(0)
+  })
+
+  it('in proportion to demand are those of max-min while there is enough for all', () => {
+    fc.assert(
+      fc.property(regions, limits, (list, limit) => {
+        const claims = claimsOf(list, limit)
+        const needed = sum(
+          claims.map(({ demand, floor }) => Math.max(needOf(demand, limit), floor)),
+        )
+        fc.pre(needed <= POOL_UNITS)
+        expect(targetsOf(claims, { ...limit, objective: 'proportional' })).toEqual(
+          targetsOf(claims, limit),
+        )
+      }),
+    )
   })
 
   it('sum exactly to the shares in reach', () => {

@@ -148,15 +148,6 @@ describe('a policy document', () => {
     ).toMatchObject([{ field: 'limits[0].calendar' }])
   })
 
-  it.each([['objective', { objective: 'proportional' }]])(
-    'with a %s that is not enforced yet is refused by its field',
-    (field, changes) => {
-      expect(problems({ ...document, ...changes })).toMatchObject([
-        { field, message: expect.stringContaining('not enforced yet') },
-      ])
-    },
-  )
-
   it.each([
     ['algorithm', { algorithm: 'concurrency', windowMs: undefined, holdMs: 60_000 }],
     ['shards', { shards: 4 }],

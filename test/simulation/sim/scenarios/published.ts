@@ -64,7 +64,8 @@ function skewed(skew: number, published: number, floorPercent: number): Variant 
     name: `window 300/5 s, skew ${skew}, floor ${floorPercent} %`,
     published: `ThrottleKit ${published}`,
     // An idle region's floor is what its first callers need no round trip for; theirs have none.
-    ...(floorPercent === 0 && { target: { utilisation: published } }),
+    // Published to three digits.
+    ...(floorPercent === 0 && { target: { utilisation: published - 0.0005 } }),
     spec: {
       regions: 3,
       limit: { ...perWindow(300, 5_000), floorPercent },

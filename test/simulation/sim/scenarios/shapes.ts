@@ -48,6 +48,16 @@ const balance: Scenario = {
         callers: steadies(1_200, ...repeated(4, 150)),
       },
     },
+    {
+      name: 'skew 1200+4x150, by proportion',
+      target: { utilisation: 0.98, seeds: 5 },
+      spec: {
+        regions: 5,
+        limit: { ...THOUSAND, objective: 'proportional' },
+        durationMs: MINUTE_MS,
+        callers: steadies(1_200, ...repeated(4, 150)),
+      },
+    },
   ],
 }
 

@@ -181,5 +181,6 @@ function limitOf(world: World): LedgerLimit {
     base: splitBase(weights, limit.algorithm === 'token_bucket' ? limit.burst : limit.capacity),
     previousBase: null,
     floorPercent: limit.floorPercent ?? 2,
+    objective: limit.objective ?? 'max-min',
   }
 }

@@ -3,7 +3,7 @@
  *
  * Nothing here reads a real clock or another source of randomness, so a seed repeats a run exactly.
  */
-import type { RegionId } from '../../../../shared/core/policy.ts'
+import type { Objective, RegionId } from '../../../../shared/core/policy.ts'
 import { Meter } from '../meters/meter.ts'
 import type { JudgedNumbers } from '../meters/reference.ts'
 import type { RegionFaults, Strategy, StrategyFactory } from '../strategies/strategy.ts'
@@ -13,6 +13,7 @@ import { Prng } from './prng.ts'
 
 export interface LimitSpec extends JudgedNumbers {
   readonly floorPercent?: number
+  readonly objective?: Objective
 }
 
 export interface WorldSpec {
