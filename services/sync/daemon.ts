@@ -122,6 +122,7 @@ export class Daemon {
       const { incarnation, fence } = this.#options.memory.ledger
       log.info({ continuity, incarnation, fence }, 'leading the region')
       this.#setPhase('leading')
+      this.#options.onStockWanted()
       this.#failures.succeeded()
       await this.#runSession(session)
       await session.send()

@@ -106,6 +106,8 @@ export class Session {
     const limits = ledgerLimits(plane)
     await this.handle({ kind: 'limits', policyRevision, limits, ...membership })
     if (memory.writtenPlane !== plane) await this.#writePolicies()
+    // A new limit may have long windows that are not open yet.
+    this.#deps.onStockWanted()
     memory.freshSinceMs = null
     if (memory.isServing) return
     await this.#store.serve()

@@ -10,6 +10,7 @@
 import { unreachable } from '../assert.ts'
 import { floorOf, planTransfers } from '../base-split.ts'
 import type { RegionId } from '../policy.ts'
+import { isLongWindow } from '../stock/stock-limit.ts'
 import { CLOCK_SKEW_MAX_MS, DRIFT, LENDER_WAIT_MS } from './constants.ts'
 import { type Draft, limitOf, storeNow, type View } from './draft.ts'
 import { outstandingOf, quarantinedOf } from './rows.ts'
@@ -21,7 +22,8 @@ import type { LedgerLimit } from './types.ts'
  * they may at once (a bucket gives up its level with its share).
  *
  * The reading of the store's clock may be late, and a fixed window is the one that the fastest clock of the plane may
- * label with: hence twice the skew ahead. It has ended for the slowest clock at twice the skew after its end.
+ * label with: hence twice the skew ahead. It has ended for the slowest clock at twice the skew after its end. A long
+ * window is stock: its floors are pinned apart from the base, and nothing of it is ever lent.
  */
 export function drainEnd(limit: LedgerLimit, storeMs: number): number | null {
   const { algorithm, windowMs } = limit
@@ -31,6 +33,7 @@ export function drainEnd(limit: LedgerLimit, storeMs: number): number | null {
     case 'leaky_bucket':
       return null
     case 'fixed_window':
+      if (isLongWindow(limit)) return null
       // Of a calendar: wherever its windows begin, none lasts longer.
       return limit.calendar
         ? latestMs + windowMs + 2 * CLOCK_SKEW_MAX_MS

@@ -6,7 +6,7 @@
  * simulator does the same with virtual time.
  */
 import type { CounterId } from '../descriptor.ts'
-import type { Algorithm, BaseSplit, Objective, RegionId } from '../policy.ts'
+import type { Algorithm, BaseSplit, Calendar, Objective, RegionId } from '../policy.ts'
 
 /** Orders the records of one region: a later incarnation, then a later fence, then a later sequence number. */
 export interface RecordMark {
@@ -22,7 +22,7 @@ export interface LedgerLimit {
   readonly capacity: number
   readonly windowMs: number
   /** Not null: windows end where a calendar says, after `windowMs` at most. */
-  readonly calendar?: object | null
+  readonly calendar?: Calendar | null
   readonly burst: number
   readonly usageEpoch: number
   readonly epoch: number

@@ -186,4 +186,12 @@ describe('a drain', () => {
     )
     expect(drainEnd(aLimit(), 5)).toBeNull()
   })
+
+  it('is at once for a long window, whose tokens never belong to another region', () => {
+    const long = { ...aLimit(), algorithm: 'fixed_window', windowMs: 86_400_000 } as const
+    expect(drainEnd(long, 5)).toBeNull()
+    const calendar = { unit: 'day', timeZone: 'UTC' } as const
+    expect(drainEnd({ ...long, windowMs: 82_800_000, calendar }, 5)).toBeNull()
+    expect(drainEnd({ ...long, windowMs: 86_399_999 }, 5)).not.toBeNull()
+  })
 })
