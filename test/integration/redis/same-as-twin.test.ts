@@ -14,7 +14,7 @@ import { TwinRegion } from '../../support/twin-region.ts'
 
 const STEPS = 60
 const KEYS = ['acme', 'globex']
-const SEEDS = process.env['SEED'] === undefined ? 60 : 1
+const SEEDS = process.env['SEED'] === undefined ? 40 : 1
 const FIRST_SEED = Number(process.env['SEED'] ?? 1)
 
 let region: RedisRegion
