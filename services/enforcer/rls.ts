@@ -16,10 +16,11 @@ import {
   type RlsStatus,
   UINT32_MAX,
 } from '../../shared/protocol/rls-messages.ts'
-import { parseRlsRequest } from '../../shared/protocol/rls-request.ts'
+import { parseRlsRequest, type RlsAsk } from '../../shared/protocol/rls-request.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
 import type { Verdict } from './decide.ts'
 import { nameAsk } from './named-ask.ts'
+import type { Ask } from './parts.ts'
 import { type CheckRunner, runCheck } from './run-check.ts'
 import type { Decided } from './slot-group.ts'
 
@@ -33,18 +34,27 @@ export async function shouldRateLimit(
   options: RlsOptions,
   request: RlsRequest,
 ): Promise<RlsResponse> {
-  const { terms, ...check } = parseRlsRequest(request)
-  const wallMs = options.clock.wallMs()
-  const withTime = terms.map(({ cost, override }) => ({
-    cost,
-    override: override === null ? null : { ...override, wallMs },
-  }))
-  const verdict = await runCheck(options, { ...nameAsk(check).ask, terms: withTime })
+  const verdict = await runCheck(options, askOf(parseRlsRequest(request), options.clock))
   return {
     overall_code: verdict.allowed ? 'OK' : 'OVER_LIMIT',
     statuses: request.descriptors.map((_, position) => statusOf(verdict, position)),
     response_headers_to_add: headersOf(verdict, options),
   }
+}
+
+/** One descriptor without numbers of its own is a check like any other, and goes the shortest way. */
+function askOf({ terms, ...check }: RlsAsk, clock: Clock): Ask {
+  const { ask } = nameAsk(check)
+  const [only] = terms
+  if (only !== undefined && terms.length === 1 && only.override === null) {
+    return { ...ask, cost: only.cost }
+  }
+  const wallMs = clock.wallMs()
+  const withTime = terms.map(({ cost, override }) => ({
+    cost,
+    override: override === null ? null : { ...override, wallMs },
+  }))
+  return { ...ask, terms: withTime }
 }
 
 const UNMATCHED: RlsStatus = {

@@ -55,17 +55,11 @@ interface Pending {
   readonly isPending: (value: unknown) => boolean
 }
 
-const anyOf =
-  (...values: readonly unknown[]) =>
-  (value: unknown): boolean =>
-    values.includes(value)
-
 /**
  * What documents can say and enforcers do not keep yet. It is refused: a policy that is saved and not kept is a
  * limit that does not limit. Enforcing something is removing it from here.
  */
 const PENDING: readonly Pending[] = [
-  { of: 'limit', field: 'algorithm', isPending: anyOf('concurrency') },
   { of: 'limit', field: 'shards', isPending: (value) => value !== 1 },
 ]
 

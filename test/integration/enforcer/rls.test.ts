@@ -357,3 +357,40 @@ describe('grpc.health.v1', () => {
     client.close()
   })
 })
+
+describe.each([
+  'token_bucket',
+  'leaky_bucket',
+  'fixed_window',
+  'sliding_window',
+  'sliding_log',
+  'sliding_counter',
+  'concurrency',
+] as const)('a limit by %s', (algorithm) => {
+  it('fills the same fields over HTTP, JSON and gRPC, admitted, read and denied (B064)', async () => {
+    const limit = { algorithm, capacity: 3, windowMs: 60_000 }
+    const domain = await aDomain(aPolicy({ name: 'three', limits: [limit] }))
+    const request = { domain, descriptors: [tenant('t')] }
+    const whole = (number: number | null) => Number.isInteger(number) && (number ?? -1) >= 0
+    const overHttp = async (cost: number) => {
+      const { answer } = await enforcer.check('t', { domain, cost })
+      return answer.decisions[0]
+    }
+    const left = [
+      (await overHttp(1))?.remaining,
+      only(await official.call(request)).limit_remaining,
+      (await json(request)).body.statuses[0].limitRemaining ?? 0,
+    ]
+    expect(left).toEqual([2, 1, 0])
+    const peek = { domain, descriptors: [{ ...tenant('t'), hits_addend: { value: 0 } }] }
+    for (const asked of [request, peek]) {
+      const status = only(await present.call(asked))
+      expect(status).toMatchObject({ code: 'OVER_LIMIT', limit_remaining: 0 })
+      expect(status.current_limit?.requests_per_unit).toBe(3)
+      expect(status.duration_until_reset?.seconds).toBeGreaterThanOrEqual(1)
+    }
+    const denied = await overHttp(1)
+    expect(denied).toMatchObject({ allowed: false, limit: 3, remaining: 0, reason: 'limit' })
+    expect([denied?.resetMs ?? null, denied?.retryAfterMs ?? null].every(whole)).toBe(true)
+  })
+})
