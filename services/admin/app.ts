@@ -9,6 +9,7 @@ import {
   serializerCompiler,
 } from 'fastify-type-provider-zod'
 import { z } from 'zod'
+import { ENTRY_VALUE_BYTES_MAX } from '../../shared/core/descriptor.ts'
 import { QuotaError } from '../../shared/errors.ts'
 import { NAME_FIX, POLICY_FIXES } from '../../shared/protocol/policy.ts'
 import { TOKEN_FIXES } from '../../shared/protocol/tokens.ts'
@@ -20,6 +21,7 @@ import { refuseByFramework, useProblems } from '../../shared/runtime/problem.ts'
 import { type AccessOptions, useAccess } from './access/authenticate.ts'
 import { type AdminMetrics, measureRequests } from './metrics.ts'
 import { auditRoutes } from './routes/audit.ts'
+import { overrideRoutes } from './routes/overrides.ts'
 import { policyRoutes } from './routes/policies.ts'
 import { regionRoutes } from './routes/regions.ts'
 import { type AdminDeps, PAGE_MAX } from './routes/route-support.ts'
@@ -55,6 +57,8 @@ export async function createAdminApp(options: AdminAppOptions): Promise<FastifyI
     requestTimeout: REQUEST_TIMEOUT_MS,
     genReqId: requestIdOf,
     frameworkErrors: refuseByFramework,
+    // The value of an override stands in the path, where each of its bytes may take three characters.
+    routerOptions: { maxParamLength: 3 * ENTRY_VALUE_BYTES_MAX },
   })
   // Before any route, which would otherwise keep the handlers there were.
   useProblems(app, options.log)
@@ -109,6 +113,7 @@ function protectedRoutes(v1: FastifyInstance, options: AdminAppOptions): void {
     throw new QuotaError('QUOTA_DATABASE_UNAVAILABLE', 'Postgres has not answered since the start')
   })
   policyRoutes(v1, options)
+  overrideRoutes(v1, options)
   regionRoutes(v1, options)
   auditRoutes(v1, options)
   viewRoutes(v1, options)

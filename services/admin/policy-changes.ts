@@ -51,6 +51,7 @@ export async function putPolicy(
     const members = stored.map((region) => region.id)
     refuseUnknownRegions(members, document)
     refuseSmallLimits(members, document)
+    refuseMissingTiers(before, document)
     if (before !== null && isUnchanged(before, document)) {
       return { policy: before, outcome: 'unchanged' }
     }
@@ -141,6 +142,16 @@ async function auditedPolicy(
 function refuseSmallLimits(members: readonly string[], document: PolicyDocument): void {
   const { refusals } = reviewPolicy(document, members)
   if (refusals.length > 0) throw invalidInput(refusals)
+}
+
+/** A tenant on a tier that is gone would silently have the policy's own numbers. */
+function refuseMissingTiers(before: StoredPolicy | null, { tiers = {} }: PolicyDocument): void {
+  for (const { value, rule } of before?.overrides ?? []) {
+    if (rule.kind !== 'tier' || Object.hasOwn(tiers, rule.tier)) continue
+    const message = `has no ${rule.tier} any more, and the override of ${value} names it`
+    const fix = 'keep the tier, or change the overrides that name it first'
+    throw invalidInput([{ field: 'tiers', message, fix }])
+  }
 }
 
 function refuseUnknownRegions(regions: readonly string[], document: PolicyDocument): void {

@@ -1,7 +1,8 @@
 import type { InputProblem } from '../../shared/errors.ts'
 import { type PolicyReply, policyReplySchema } from '../../shared/protocol/admin-replies.ts'
-import type { PolicyInput } from '../../shared/protocol/policy.ts'
+import { NAME_PATTERN, type PolicyInput } from '../../shared/protocol/policy.ts'
 import { type AdminClient, parseReply } from './admin-client.ts'
+import { CliError, EXIT } from './errors.ts'
 
 export interface Applied {
   readonly domain: string
@@ -10,6 +11,23 @@ export interface Applied {
   readonly revision: number
   /** What admin warned of; the policy is saved all the same. */
   readonly warnings: readonly InputProblem[]
+}
+
+export interface PolicyId {
+  readonly domain: string
+  readonly name: string
+}
+
+/** The policy that a person named as `domain/name`. */
+export function parsePolicyId(id: string): PolicyId {
+  const [domain = '', name = '', ...rest] = id.split('/')
+  if (rest.length > 0 || !NAME_PATTERN.test(domain) || !NAME_PATTERN.test(name)) {
+    throw new CliError(
+      `a policy is named domain/name, such as api/per-tenant, not "${id}"`,
+      EXIT.usage,
+    )
+  }
+  return { domain, name }
 }
 
 /** Where admin keeps a policy. */

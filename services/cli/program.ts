@@ -6,6 +6,7 @@ import { withExamples } from './commands/common.ts'
 import { addCompletionCommand } from './commands/completion.ts'
 import { addContextCommand } from './commands/context.ts'
 import { addDemoCommand } from './commands/demo.ts'
+import { addOverrideCommand } from './commands/override.ts'
 import { addPolicyCommand } from './commands/policy.ts'
 import { addRegionCommand } from './commands/region.ts'
 import { addSharesCommand } from './commands/shares.ts'
@@ -44,6 +45,7 @@ function buildProgram(io: Io, setExitCode: (code: number) => void): Command {
   addUpCommand(program, io)
   addDemoCommand(program, io)
   addPolicyCommand(program, io)
+  addOverrideCommand(program, io)
   addCheckCommand(program, io, setExitCode)
   addSharesCommand(program, io)
   addUsageCommand(program, io)

@@ -1,8 +1,14 @@
 import { createHash } from 'node:crypto'
 import { counterId, counterName, slotGroup } from '../../shared/core/counter-id.ts'
 import type { Descriptor } from '../../shared/core/descriptor.ts'
+import type { RegionOverride } from '../../shared/core/overrides.ts'
 import type { RegionPolicy } from '../../shared/core/policy.ts'
 import { matchPolicy, type PolicyIndex } from '../../shared/core/policy-index.ts'
+import {
+  type PolicyOverrides,
+  policyOverrides,
+  tenantLimit,
+} from '../../shared/core/variant-index.ts'
 import { decisionTemplate } from '../../shared/protocol/check-answer.ts'
 import { limitWords } from '../../shared/protocol/limit-words.ts'
 import type { PolicyCells } from './metrics.ts'
@@ -28,7 +34,7 @@ const KEPT_KEY_LENGTH_MAX = 512
  */
 export class RouteTable {
   readonly #cellsOf: (policy: string) => PolicyCells
-  readonly #enforced = new WeakMap<RegionPolicy, readonly EnforcedLimit[]>()
+  readonly #enforced = new WeakMap<RegionPolicy, EnforcedPolicy>()
   #index: PolicyIndex | null = null
   #young = new Map<string, Route>()
   #old = new Map<string, Route>()
@@ -79,14 +85,19 @@ export class RouteTable {
     const group = slotGroup({ domain, entries: descriptor.entries })
     const name = counterName(descriptor.entries, sha256)
     const setOf = (limits: readonly EnforcedLimit[]): LimitSet => limitSet(limits, { group, name })
-    const all = this.#enforce(policy)
+    const enforced = this.#enforce(policy)
+    const override = overrideOf(enforced, descriptor)
+    const all = override === undefined ? enforced.limits : tenantLimits(enforced, override)
+    const kind = override?.rule?.kind
+    const matched = { ...UNMATCHED, group, matched: true }
+    if (policy.unlimited || kind === 'unlimited') return { ...matched, unlimited: true }
     const live = all.filter(({ limit }) => limit.candidateOf === null)
+    if (kind === 'deny' && !policy.shadow) return { ...matched, denying: live }
     const watches = watchesOf(policy, all, setOf)
-    const { unlimited } = policy
-    return { ...setOf(policy.shadow ? [] : live), group, matched: true, unlimited, watches }
+    return { ...matched, ...setOf(policy.shadow ? [] : live), watches }
   }
 
-  #enforce(policy: RegionPolicy): readonly EnforcedLimit[] {
+  #enforce(policy: RegionPolicy): EnforcedPolicy {
     const known = this.#enforced.get(policy)
     if (known !== undefined) return known
     const cells = this.#cellsOf(`${policy.domain}/${policy.name}`)
@@ -97,9 +108,44 @@ export class RouteTable {
       onStoreFailure: policy.onStoreFailure,
       cells,
     }))
-    this.#enforced.set(policy, limits)
-    return limits
+    const enforced = { policy, limits, overrides: policyOverrides(policy) }
+    this.#enforced.set(policy, enforced)
+    return enforced
   }
+}
+
+/** A policy with what answering for it takes, worked out once per change of it. */
+interface EnforcedPolicy {
+  readonly policy: RegionPolicy
+  readonly limits: readonly EnforcedLimit[]
+  readonly overrides: PolicyOverrides | null
+}
+
+function overrideOf(
+  { overrides }: EnforcedPolicy,
+  { entries }: Descriptor,
+): RegionOverride | undefined {
+  const value = overrides === null ? undefined : entries[overrides.entry]?.value
+  return value === undefined ? undefined : overrides?.byValue.get(value)
+}
+
+/** The limits as one tenant has them. A denial of all is a limit of nothing. */
+function tenantLimits(
+  { policy, limits }: EnforcedPolicy,
+  override: RegionOverride,
+): readonly EnforcedLimit[] {
+  const isDenied = override.rule?.kind === 'deny'
+  return limits.map((one) => {
+    const had = tenantLimit(policy, one.limit, override)
+    const limit = isDenied ? { ...had, capacity: 0, burst: 0 } : had
+    if (limit === one.limit) return one
+    return {
+      ...one,
+      limit,
+      template: decisionTemplate(policy, limit),
+      words: limitWords(policy, limit),
+    }
+  })
 }
 
 /** Limits of capacity 0 apart from those that the store decides. */

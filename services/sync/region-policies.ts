@@ -1,6 +1,7 @@
 import { assert } from '../../shared/core/assert.ts'
 import { holdingOf, type ModeRule, pooledTokens } from '../../shared/core/enforced.ts'
-import type { Limit, RegionLimitSpec, RegionPolicySpec } from '../../shared/core/policy.ts'
+import type { NumbersByLimit } from '../../shared/core/overrides.ts'
+import type { Limit, Policy, RegionLimitSpec, RegionPolicySpec } from '../../shared/core/policy.ts'
 import type { Plane } from './plane.ts'
 import { type OpenedWindows, windowsKey } from './stock-book.ts'
 
@@ -14,10 +15,12 @@ export function regionPolicies(
   plane: Plane,
   homes: ReadonlyMap<number, number>,
   stock: OpenedWindows,
+  storeMs: number,
 ): readonly RegionPolicySpec[] {
   return [...plane.policies.values()].map(
     ({ description: _description, objective: _objective, ...policy }) => ({
       ...policy,
+      ...variantsOf(policy, storeMs),
       limits: policy.limits.map((limit) =>
         regionLimit(policy, limit, { home: homes.get(limit.id), stock }),
       ),
@@ -43,4 +46,42 @@ function regionLimit(
   if (holding === 'share') return told
   if (holding === 'estimate') return { ...told, estimate: true }
   return { ...told, stock: parts.stock.get(windowsKey(id, usageEpoch)) ?? [] }
+}
+
+/** Tiers and overrides with what the mode makes of their numbers; those that have expired are left out. */
+function variantsOf(
+  policy: ModeRule & Pick<Policy, 'tiers' | 'overrides'>,
+  storeMs: number,
+): Pick<RegionPolicySpec, 'tiers' | 'overrides'> {
+  const { tiers, overrides } = policy
+  const pooled = (limits: NumbersByLimit): NumbersByLimit =>
+    mapValues(limits, ({ capacity, burst }) => ({
+      capacity: pooledTokens(policy, capacity),
+      ...(burst !== undefined && { burst: pooledTokens(policy, burst) }),
+    }))
+  const inForce = overrides
+    ?.filter(({ expiresAtMs = Number.POSITIVE_INFINITY }) => storeMs < expiresAtMs)
+    .map(({ value, rule }) => ({
+      value,
+      rule: rule.kind === 'numbers' ? { ...rule, limits: pooled(rule.limits) } : rule,
+    }))
+  return {
+    ...(tiers !== undefined && { tiers: mapValues(tiers, pooled) }),
+    ...(inForce !== undefined && { overrides: inForce }),
+  }
+}
+
+/** When the next override expires; infinity without any. */
+export function nextExpiryMs(plane: Plane, storeMs: number): number {
+  let next = Number.POSITIVE_INFINITY
+  for (const { overrides = [] } of plane.policies.values()) {
+    for (const { expiresAtMs = next } of overrides) {
+      if (expiresAtMs > storeMs) next = Math.min(next, expiresAtMs)
+    }
+  }
+  return next
+}
+
+function mapValues<A, B>(record: Readonly<Record<string, A>>, map: (value: A) => B) {
+  return Object.fromEntries(Object.entries(record).map(([key, value]) => [key, map(value)]))
 }

@@ -24,7 +24,7 @@ import type { SyncMetrics } from './metrics.ts'
 import { countMoves, showLedger } from './observe.ts'
 import { ledgerLimits, type Plane } from './plane.ts'
 import { measureDueMs, type RegionMemory, urgentSpacingMs } from './region-memory.ts'
-import { regionPolicies } from './region-policies.ts'
+import { nextExpiryMs, regionPolicies } from './region-policies.ts'
 import type { StockAnswer } from './stock-book.ts'
 
 /** Sequence numbers are reserved this far ahead, so that one durable write serves many records. */
@@ -52,6 +52,8 @@ export class Session {
   #seqReserved: number
   #renewDueMs = 0
   #tickDueMs = 0
+  /** By Redis TIME: when an override that was written expires. */
+  #expiryDueMs = Number.POSITIVE_INFINITY
   #measureDueMs = 0
   #measuredMs = 0
   #sentMs = Number.NEGATIVE_INFINITY
@@ -151,6 +153,7 @@ export class Session {
     const nowMs = clock.monotonicMs()
     memory.usage.forgetOld(memory.ledger, nowMs)
     memory.stock.forgetOld(nowMs + memory.ledger.storeOffsetMs, nowMs)
+    if (this.#storeMs() >= this.#expiryDueMs) await this.#writePolicies()
     showLedger(metrics, memory, clock.monotonicMs())
   }
 
@@ -262,15 +265,23 @@ export class Session {
   async #writePolicies(): Promise<void> {
     const { memory, metrics } = this.#deps
     const { plane, homes, isRecovering: recovering } = memory
+    const storeMs = this.#storeMs()
     const version = await this.#store.writePolicies({
       revision: plane.revision,
       members: plane.members,
       plane: [...plane.policies.values()],
-      region: regionPolicies(plane, homes, memory.stock.opened),
+      region: regionPolicies(plane, homes, memory.stock.opened, storeMs),
       recovering,
     })
     memory.writtenPlane = plane
+    this.#expiryDueMs = nextExpiryMs(plane, storeMs)
     metrics.policyVersion.set(version)
+  }
+
+  /** The clock that overrides expire by, as this process last read it. */
+  #storeMs(): number {
+    const { memory, clock } = this.#deps
+    return clock.monotonicMs() + memory.ledger.storeOffsetMs
   }
 
   /** Windows and deadlines hang on both clocks; each reading places them anew, so a jump is only said. */

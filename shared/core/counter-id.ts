@@ -133,6 +133,16 @@ function isDigit(code: number): boolean {
   return code >= ZERO && code <= NINE
 }
 
+/** The value of an entry in a counter's name; null where the name is a hash or has no such entry. */
+export function valueInName(name: string, entry: number): string | null {
+  if (name.startsWith('#')) return null
+  const encoded = name.split(',')[entry]?.split('=')[1]
+  if (encoded === undefined) return null
+  return encoded.replace(/%([0-9a-f]{4})/g, (_escape, code: string) =>
+    String.fromCharCode(Number.parseInt(code, 16)),
+  )
+}
+
 function encodeEntries(entries: readonly DescriptorEntry[]): string {
   const [first] = entries
   if (first !== undefined && entries.length === 1) return encodeEntry(first)

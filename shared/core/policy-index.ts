@@ -125,10 +125,14 @@ function buildDomain(
   return { policies, root }
 }
 
-/** A change of the plane's policy raises its revision, one of the region's own numbers the limit's version. */
+/**
+ * A change of the plane's policy raises its revision, one of the region's own numbers the limit's version, and an
+ * override that expires the overrides' version.
+ */
 function keepUnchanged(policy: RegionPolicy, before: RegionPolicy | undefined): RegionPolicy {
   const isSame =
     before?.revision === policy.revision &&
+    before.overridesVersion === policy.overridesVersion &&
     before.limits.length === policy.limits.length &&
     policy.limits.every((limit, position) => {
       const old = before.limits[position]

@@ -1,4 +1,5 @@
 import type { CalendarUnit } from './calendar.ts'
+import type { Override, RegionOverride, Tiers } from './overrides.ts'
 
 /** A region's name, such as `us-east-1`. */
 export type RegionId = string
@@ -100,6 +101,12 @@ export interface Policy {
   readonly unlimited: boolean
   /** Enforced limits first, each candidate after all of them. */
   readonly limits: readonly Limit[]
+  /** Present where the policy has tiers. */
+  readonly tiers?: Tiers
+  /** Key of the entry whose value overrides go by; absent: the first entry of the match with many values. */
+  readonly overridesBy?: string
+  /** Present where some tenant has other than its policy says; each value once. */
+  readonly overrides?: readonly Override[]
 }
 
 /** The numbers that a limit was enforced with in a region before its last change there. */
@@ -155,13 +162,19 @@ export const REBASE_CHOICES = ['off', 'auto'] as const
 export type RebaseChoice = (typeof REBASE_CHOICES)[number]
 
 /** A policy as one region's enforcers read it from their own Redis. */
-export interface RegionPolicy extends Omit<Policy, 'description' | 'objective' | 'limits'> {
+export interface RegionPolicy
+  extends Omit<Policy, 'description' | 'objective' | 'limits' | 'overrides'> {
   readonly limits: readonly RegionLimit[]
+  readonly overrides?: readonly RegionOverride[]
+  /** Policy version of the region at which `overrides` last changed; absent before the first. */
+  readonly overridesVersion?: number
 }
 
 /** What a region is to enforce of a policy, before its store has stamped the change. */
-export type RegionPolicySpec = Omit<RegionPolicy, 'limits'> & {
+export type RegionPolicySpec = Omit<RegionPolicy, 'limits' | 'overrides' | 'overridesVersion'> & {
   readonly limits: readonly RegionLimitSpec[]
+  /** Those in force; expired ones are left out. */
+  readonly overrides?: readonly Override[]
 }
 
 /** Whether a limit of this algorithm may admit more at once than it refills in a window, or less. */

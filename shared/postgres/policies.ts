@@ -159,6 +159,8 @@ function policyColumns(values: PolicyValues) {
     unlimited: values.unlimited,
     rebase: values.rebase,
     accept_small_limits: values.acceptSmallLimits,
+    tiers: values.tiers === undefined ? null : JSON.stringify(values.tiers),
+    overrides_by: values.overridesBy ?? null,
     revision: values.revision,
   }
 }

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import { assert } from '../core/assert.ts'
+import type { Override } from '../core/overrides.ts'
 import type { BaseSplit, Limit, Policy, RebaseChoice, RegionId } from '../core/policy.ts'
 import type { Db } from './plane.ts'
 
@@ -72,6 +73,19 @@ export function selectPolicies(db: Db) {
           .orderBy(sql`limits.candidate_of is not null`)
           .orderBy('limits.position'),
       ).as('limits'),
+      jsonArrayFrom(
+        eb
+          .selectFrom('overrides')
+          .whereRef('overrides.policy_id', '=', 'policies.id')
+          .select([
+            'overrides.value',
+            'overrides.rule',
+            sql<number | null>`floor(extract(epoch from expires_at) * 1000)::bigint`.as(
+              'expires_ms',
+            ),
+          ])
+          .orderBy('overrides.value'),
+      ).as('overrides'),
     ])
 }
 
@@ -96,9 +110,17 @@ export function toPolicy(row: PolicyRow): StoredPolicy {
     rebase: row.rebase,
     acceptSmallLimits: row.accept_small_limits,
     limits: row.limits.map(toLimit),
+    ...(row.tiers !== null && { tiers: row.tiers }),
+    ...(row.overrides_by !== null && { overridesBy: row.overrides_by }),
+    ...(row.overrides.length > 0 && { overrides: row.overrides.map(toOverride) }),
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   }
+}
+
+function toOverride(row: PolicyRow['overrides'][number]): Override {
+  const { value, rule, expires_ms: expiresAtMs } = row
+  return { value, rule, ...(expiresAtMs !== null && { expiresAtMs }) }
 }
 
 function toLimit(row: LimitRow): StoredLimit {

@@ -1,5 +1,6 @@
 import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
 import type { CalendarUnit } from '../core/calendar.ts'
+import type { OverrideRule, Tiers } from '../core/overrides.ts'
 import type {
   Algorithm,
   LeaseChoice,
@@ -26,6 +27,7 @@ export interface Tables {
   readonly policies: PoliciesTable
   readonly limits: LimitsTable
   readonly base_epochs: BaseEpochsTable
+  readonly overrides: OverridesTable
   readonly policy_tombstones: TombstonesTable
   readonly audit: AuditTable
   readonly tokens: TokensTable
@@ -86,6 +88,8 @@ interface PoliciesTable {
   readonly unlimited: boolean
   readonly rebase: RebaseChoice
   readonly accept_small_limits: boolean
+  readonly tiers: Json<Tiers> | null
+  readonly overrides_by: string | null
   readonly revision: number
   readonly created_at: GeneratedAlways<Date>
   readonly updated_at: ColumnType<Date, never, Date>
@@ -108,6 +112,13 @@ interface LimitsTable {
   readonly split: Json<Readonly<Record<string, number>>>
   readonly floor_percent: number
   readonly usage_epoch: Generated<number>
+}
+
+interface OverridesTable {
+  readonly policy_id: number
+  readonly value: string
+  readonly rule: Json<OverrideRule>
+  readonly expires_at: Date | null
 }
 
 interface BaseEpochsTable {

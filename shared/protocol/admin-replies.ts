@@ -44,6 +44,24 @@ export const limitReplySchema = z
   })
   .meta({ id: 'Limit' })
 
+const numbersByLimitSchema = z.record(
+  z.string(),
+  z.object({ capacity: whole, burst: whole.optional() }),
+)
+
+/** What one tenant has in place of its policy's numbers; exactly one of the four is there. */
+export const overrideReplySchema = z
+  .object({
+    value: z.string(),
+    tier: z.string().optional(),
+    limits: numbersByLimitSchema.optional(),
+    unlimited: z.literal(true).optional(),
+    deny: z.literal(true).optional(),
+    expiresAt: time.optional(),
+  })
+  .meta({ id: 'Override' })
+export type OverrideReply = z.infer<typeof overrideReplySchema>
+
 export const policyReplySchema = z
   .object({
     domain: z.string(),
@@ -59,6 +77,9 @@ export const policyReplySchema = z
     rebase: z.enum(REBASE_CHOICES),
     acceptSmallLimits: z.boolean(),
     limits: z.array(limitReplySchema),
+    tiers: z.record(z.string(), numbersByLimitSchema).optional(),
+    overridesBy: z.string().optional(),
+    overrideCount: whole.describe('tenants with other than the policy says; see /overrides'),
     id: whole,
     revision: whole.describe('plane-wide number of the last change; also the ETag'),
     createdAt: time,
@@ -80,6 +101,15 @@ const next = z
 export const policyListSchema = z
   .object({ items: z.array(policyReplySchema), next })
   .meta({ id: 'PolicyList' })
+
+export const overrideListSchema = z
+  .object({ items: z.array(overrideReplySchema), next })
+  .meta({ id: 'OverrideList' })
+
+/** What a batch of overrides came to: the policy's revision, and how many overrides it has. */
+export const overrideBatchReplySchema = z
+  .object({ revision: whole, count: whole })
+  .meta({ id: 'OverrideBatchResult' })
 
 /** Where a policy is applied: `saved` is not `applied`. */
 export const policyStatusSchema = z

@@ -73,6 +73,22 @@ const limitSchema = z.object({
   floorPercent: whole.max(100),
 })
 
+const numbersByLimit = z.record(
+  z.string(),
+  z.object({ capacity: whole, burst: whole.exactOptional() }),
+)
+
+const overrideSchema = z.object({
+  value: z.string(),
+  rule: z.discriminatedUnion('kind', [
+    z.object({ kind: z.literal('tier'), tier: z.string() }),
+    z.object({ kind: z.literal('numbers'), limits: numbersByLimit }),
+    z.object({ kind: z.literal('unlimited') }),
+    z.object({ kind: z.literal('deny') }),
+  ]),
+  expiresAtMs: whole.exactOptional(),
+})
+
 export const wirePolicySchema = z.object({
   id: positive,
   domain: name,
@@ -87,6 +103,9 @@ export const wirePolicySchema = z.object({
   shadow: z.boolean(),
   unlimited: z.boolean(),
   limits: z.array(limitSchema),
+  tiers: z.record(z.string(), numbersByLimit).exactOptional(),
+  overridesBy: z.string().exactOptional(),
+  overrides: z.array(overrideSchema).exactOptional(),
 }) satisfies z.ZodType<Policy>
 
 /** A policy as it is at its newest revision, or that it was removed. */

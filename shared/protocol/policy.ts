@@ -18,6 +18,7 @@ import {
   whole,
 } from './policy-fields.ts'
 import { LIMIT_FIXES, limitDocumentSchema } from './policy-limit.ts'
+import { numbersProblems, OVERRIDE_FIXES, tiersSchema } from './policy-override.ts'
 import { type Fixes, fieldOf } from './zod-problems.ts'
 
 export { NAME_FIX, NAME_PATTERN, nameSchema } from './policy-fields.ts'
@@ -32,6 +33,7 @@ export const LIMITS_MAX = 16
 /** How to mend each field of a policy document, for problem documents. */
 export const POLICY_FIXES: Fixes = {
   ...LIMIT_FIXES,
+  ...OVERRIDE_FIXES,
   domain: NAME_FIX,
   name: NAME_FIX,
   description: `give at most ${DESCRIPTION_BYTES_MAX} bytes of UTF-8`,
@@ -95,6 +97,8 @@ const documentShape = {
     .max(LIMITS_MAX, { error: `has more than ${LIMITS_MAX} limits` })
     .superRefine(refuseTwins)
     .default([]),
+  tiers: tiersSchema.exactOptional(),
+  overridesBy: nonEmptyText(ENTRY_KEY_BYTES_MAX).exactOptional(),
 }
 
 const documentFields = z.strictObject(documentShape, { error: describeType('a JSON object') })
@@ -129,7 +133,10 @@ type Checked = Omit<z.output<typeof documentFields>, 'domain' | 'name'>
 /** What one field cannot tell: whether the parts of the document fit together and are all enforced. */
 function requireWhole(document: Checked, context: z.RefinementCtx): void {
   // Of a field that is wrong anyway nothing more is said.
-  const misfits = context.issues.length > 0 ? [] : [...misfitsOf(document), ...pendingOf(document)]
+  const misfits =
+    context.issues.length > 0
+      ? []
+      : [...misfitsOf(document), ...tierMisfits(document), ...pendingOf(document)]
   for (const { path, message } of misfits) {
     context.addIssue({ code: 'custom', path: [...path], message })
   }
@@ -165,6 +172,19 @@ function misfitsOfEstimate(limit: Checked['limits'][number], index: number): rea
   if (limit.calendar === undefined) return []
   const message = 'is not for mode "eventual": give windowMs instead'
   return [{ path: [...path, 'calendar'], message }]
+}
+
+function tierMisfits({ tiers = {}, limits, mode, match, overridesBy }: Checked): readonly Misfit[] {
+  const misfits: Misfit[] = Object.entries(tiers).flatMap(([tier, numbers]) =>
+    numbersProblems(numbers, limits, mode).map(({ path, message }) => ({
+      path: ['tiers', tier, ...path],
+      message,
+    })),
+  )
+  if (overridesBy !== undefined && !match.some(({ key }) => key === overridesBy)) {
+    misfits.push({ path: ['overridesBy'], message: 'is not a key of the match' })
+  }
+  return misfits
 }
 
 function pendingOf(document: Checked): readonly Misfit[] {

@@ -1,6 +1,11 @@
 import type { Boot } from '../core/algorithms/algorithm.ts'
 import { stampLimit } from '../core/algorithms/stamp-limit.ts'
+import { parseCounterId } from '../core/counter-id.ts'
+import type { CounterId } from '../core/descriptor.ts'
 import type { Policy, RegionLimit, RegionPolicy, RegionPolicySpec } from '../core/policy.ts'
+
+import { type StampedPolicy, stampOverrides } from '../core/stamp-overrides.ts'
+import { VariantIndex } from '../core/variant-index.ts'
 
 /** Texts of a hash of policies by id. */
 type Texts = ReadonlyMap<string, string>
@@ -22,14 +27,31 @@ export interface StampedChange {
 export class WrittenPolicies {
   #plane: Texts
   #region: Texts
+  #policies: readonly RegionPolicy[]
   #limits: ReadonlyMap<number, RegionLimit>
+  #variants: VariantIndex
   version: number
 
   constructor(version: number, plane: readonly Policy[], policies: readonly RegionPolicy[]) {
     this.version = version
     this.#plane = textsOf(plane)
     this.#region = textsOf(policies)
+    this.#policies = policies
     this.#limits = limitsOf(policies)
+    this.#variants = new VariantIndex(policies)
+  }
+
+  /** The limit of a counter with the numbers that its tenant has; undefined when it is no more. */
+  limitFor(id: CounterId): RegionLimit | undefined {
+    const parts = parseCounterId(id)
+    const limit = this.#limits.get(parts?.limitId ?? 0)
+    return limit === undefined || parts === null ? limit : this.#variants.of(limit, parts.name)
+  }
+
+  /** Whether a counter's numbers can be told from its id. Where they cannot, nothing may be lent of it. */
+  isReadable(id: CounterId): boolean {
+    const parts = parseCounterId(id)
+    return parts !== null && this.#variants.isReadable(parts.limitId, parts.name)
   }
 
   /** Limits as they are enforced, by id. */
@@ -39,10 +61,14 @@ export class WrittenPolicies {
 
   /** The region's policies with each limit stamped; policies that do not change stay word for word. */
   stamp(wanted: readonly RegionPolicySpec[], change: StampedChange): readonly RegionPolicy[] {
-    return wanted.map((policy) => ({
-      ...policy,
-      limits: policy.limits.map((limit) => stampLimit(this.#limits.get(limit.id), limit, change)),
-    }))
+    const before = new Map(this.#policies.map((policy) => [policy.id, policy]))
+    return wanted.map(({ overrides, ...policy }) => {
+      const limits = policy.limits.map((limit) =>
+        stampLimit(this.#limits.get(limit.id), limit, change),
+      )
+      const spec = { ...policy, limits, ...(overrides !== undefined && { overrides }) }
+      return { ...policy, limits, ...overridesOf(before.get(policy.id), spec, change) }
+    })
   }
 
   planeChange(plane: readonly Policy[]): HashChange {
@@ -63,7 +89,24 @@ export class WrittenPolicies {
     this.version = written.version
     this.#plane = written.plane.texts
     this.#region = written.region.texts
+    this.#policies = written.policies
     this.#limits = limitsOf(written.policies)
+    this.#variants = new VariantIndex(written.policies)
+  }
+}
+
+/** The stamped overrides, with the version at which they last changed. */
+function overridesOf(
+  before: RegionPolicy | undefined,
+  after: StampedPolicy,
+  change: StampedChange,
+): Pick<RegionPolicy, 'overrides' | 'overridesVersion'> {
+  const overrides = stampOverrides(before, after, change)
+  const isSame = JSON.stringify(overrides) === JSON.stringify(before?.overrides)
+  const version = isSame ? before?.overridesVersion : change.version
+  return {
+    ...(overrides !== undefined && { overrides }),
+    ...(version !== undefined && { overridesVersion: version }),
   }
 }
 

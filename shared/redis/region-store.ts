@@ -193,7 +193,9 @@ class RedisRegionStore implements RegionStore {
     return {
       storeOffsetMs: this.#offsetMs,
       samples: readings.flatMap(({ samples }) => samples),
-      noticed: readings.flatMap(({ noticed }) => noticed),
+      noticed: readings
+        .flatMap(({ noticed }) => noticed)
+        .filter((id) => this.#written.isReadable(id)),
       missing: readings.flatMap(({ missing }) => missing),
       usage: usage.takeRows(),
     }
@@ -205,8 +207,9 @@ class RedisRegionStore implements RegionStore {
   }
 
   async writeShares(writes: readonly ShareWrite[]): Promise<ReadonlyMap<CounterId, ShareOutcome>> {
+    const written = this.#written
     const context = {
-      limits: this.#written.limits,
+      limitFor: (id: CounterId) => written.limitFor(id),
       offsetMs: this.#offsetMs,
       nowMs: this.#nowUs() / 1_000,
     }

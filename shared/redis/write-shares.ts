@@ -15,7 +15,7 @@ const OCCUPIED = 1
 
 /** What a group's writes need to become script arguments. */
 export interface ShareContext {
-  readonly limits: ReadonlyMap<number, RegionLimit>
+  readonly limitFor: (id: CounterId) => RegionLimit | undefined
   /** Redis TIME minus the daemon's clock, ms. */
   readonly offsetMs: number
   /** About what Redis TIME is, ms. */
@@ -62,10 +62,10 @@ export async function writeGroupShares(
 /** The write's part of the packed argument; adds its limit to `limits` where it is not there yet. */
 function shareDoubles(
   write: ShareWrite,
-  { limits: known, offsetMs }: ShareContext,
+  { limitFor, offsetMs }: ShareContext,
   limits: RegionLimit[],
 ): readonly number[] {
-  const limit = known.get(parseCounterId(write.id)?.limitId ?? 0)
+  const limit = limitFor(write.id)
   if (limit !== undefined && !limits.includes(limit)) limits.push(limit)
   const expUs = write.expiresAtMs === null ? 0 : Math.floor((write.expiresAtMs + offsetMs) * 1_000)
   return [

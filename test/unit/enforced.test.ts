@@ -52,7 +52,7 @@ describe('a relaxed limit', () => {
     } as const
     const plane = planeOf([policy], 1, ['us-east-1', 'eu-west-1'])
     expect(ledgerLimits(plane).get(1)).toMatchObject({ capacity: 1_200, burst: 60 })
-    const [region] = regionPolicies(plane, new Map([[1, 600_000]]), new Map())
+    const [region] = regionPolicies(plane, new Map([[1, 600_000]]), new Map(), 0)
     expect(region?.limits).toMatchObject([{ capacity: 1_200, burst: 60, nominal: 1_000 }])
   })
 })

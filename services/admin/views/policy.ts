@@ -26,6 +26,8 @@ export function documentOf(stored: StoredPolicy): PolicyDocument {
     limits: enforcedLimits(stored).map((limit) =>
       limitDocumentOf(limit, candidateOf(stored, limit)),
     ),
+    ...(stored.tiers !== undefined && { tiers: stored.tiers }),
+    ...(stored.overridesBy !== undefined && { overridesBy: stored.overridesBy }),
   }
 }
 
@@ -34,6 +36,7 @@ export function policyReplyOf(stored: StoredPolicy, members: readonly RegionId[]
   const document = documentOf(stored)
   return {
     ...document,
+    overrideCount: stored.overrides?.length ?? 0,
     id: stored.id,
     revision: stored.revision,
     createdAt: stored.createdAt.toISOString(),

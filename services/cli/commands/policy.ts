@@ -2,11 +2,17 @@ import type { Command } from 'commander'
 import { stringify } from 'yaml'
 import { z } from 'zod'
 import { type PolicyReply, policyListSchema } from '../../../shared/protocol/admin-replies.ts'
-import { NAME_PATTERN } from '../../../shared/protocol/policy.ts'
 import { describeField } from '../admin-client.ts'
 import { CliError, EXIT } from '../errors.ts'
 import type { Io } from '../io.ts'
-import { type Applied, applyPolicy, parsePolicy, policyPath } from '../policy-client.ts'
+import {
+  type Applied,
+  applyPolicy,
+  type PolicyId,
+  parsePolicy,
+  parsePolicyId,
+  policyPath,
+} from '../policy-client.ts'
 import { readPolicies } from '../policy-files.ts'
 import { adminOf } from '../settings.ts'
 import { grouped, table } from '../table.ts'
@@ -133,11 +139,6 @@ function addDelete(policy: Command, io: Io): void {
   ])
 }
 
-interface PolicyId {
-  readonly domain: string
-  readonly name: string
-}
-
 async function deletionTargets(
   id: string | undefined,
   file: string | undefined,
@@ -148,17 +149,6 @@ async function deletionTargets(
   }
   if (id !== undefined) return [parsePolicyId(id)]
   return (await readPolicies(file ?? '-', io)).map(({ document }) => document)
-}
-
-function parsePolicyId(id: string): PolicyId {
-  const [domain = '', name = '', ...rest] = id.split('/')
-  if (rest.length > 0 || !NAME_PATTERN.test(domain) || !NAME_PATTERN.test(name)) {
-    throw new CliError(
-      `a policy is named domain/name, such as api/per-tenant, not "${id}"`,
-      EXIT.usage,
-    )
-  }
-  return { domain, name }
 }
 
 /** What an operator writes, without what admin adds. */
@@ -177,6 +167,8 @@ function documentOf(policy: PolicyReply): object {
     ...(policy.rebase !== 'off' && { rebase: policy.rebase }),
     ...(policy.acceptSmallLimits && { acceptSmallLimits: true }),
     ...(policy.limits.length > 0 && { limits: policy.limits.map(limitDocumentOf) }),
+    ...(policy.tiers !== undefined && { tiers: policy.tiers }),
+    ...(policy.overridesBy !== undefined && { overridesBy: policy.overridesBy }),
   }
 }
 

@@ -191,6 +191,8 @@ describe('the OpenAPI document', () => {
       '/readyz',
       '/v1/audit',
       '/v1/domains/{domain}/policies/{name}',
+      '/v1/domains/{domain}/policies/{name}/overrides',
+      '/v1/domains/{domain}/policies/{name}/overrides/{value}',
       '/v1/domains/{domain}/policies/{name}/reset',
       '/v1/domains/{domain}/policies/{name}/status',
       '/v1/policies',

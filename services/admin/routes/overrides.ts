@@ -1,0 +1,169 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import type { StoredPolicy } from '../../../shared/postgres/policy-rows.ts'
+import {
+  overrideBatchReplySchema,
+  overrideListSchema,
+  overrideReplySchema,
+} from '../../../shared/protocol/admin-replies.ts'
+import { overridePutSchema, tenantValueSchema } from '../../../shared/protocol/policy-override.ts'
+import {
+  changeOverrides,
+  type OverridesChange,
+  overrideOf,
+  overrideReplyOf,
+} from '../override-changes.ts'
+import { requirePolicy } from '../policy-changes.ts'
+import { preconditionOf } from '../preconditions.ts'
+import {
+  type AdminDeps,
+  conditionalHeaders,
+  contextOf,
+  decodeCursor,
+  encodeCursor,
+  failures,
+  pageQuery,
+  policyParams,
+  tagged,
+} from './route-support.ts'
+
+/** Most overrides of one request; a body holds about as many. */
+const BATCH_MAX = 1_000
+
+const PATH = '/domains/:domain/policies/:name/overrides'
+const tags = ['overrides']
+const params = policyParams.extend({ value: tenantValueSchema })
+
+const batchSchema = z
+  .strictObject({
+    set: z
+      .array(overridePutSchema.safeExtend({ value: tenantValueSchema }))
+      .max(BATCH_MAX, { error: `has more than ${BATCH_MAX} overrides` })
+      .default([]),
+    remove: z
+      .array(tenantValueSchema)
+      .max(BATCH_MAX, { error: `has more than ${BATCH_MAX} values` })
+      .default([]),
+  })
+  .meta({ id: 'OverrideBatch' })
+
+/** What single tenants have in place of a policy's numbers. Changes need no deploy and keep each tenant's usage. */
+export function overrideRoutes(root: FastifyInstance, deps: AdminDeps): void {
+  readRoutes(root, deps)
+  writeRoutes(root, deps)
+  batchRoute(root, deps)
+}
+
+function readRoutes(root: FastifyInstance, deps: AdminDeps): void {
+  const app = root.withTypeProvider<ZodTypeProvider>()
+  app.get(
+    PATH,
+    {
+      schema: {
+        tags,
+        summary: 'List the overrides of a policy by value',
+        params: policyParams,
+        querystring: z.strictObject(pageQuery),
+        response: { 200: overrideListSchema, ...failures },
+      },
+    },
+    async (req) => {
+      const { cursor, limit } = req.query
+      const [after] = decodeCursor(z.tuple([z.string()]), cursor) ?? ['']
+      const policy = await requirePolicy(deps.db, req.params)
+      const found = (policy.overrides ?? [])
+        .filter(({ value }) => value > after)
+        .sort((one, other) => (one.value < other.value ? -1 : 1))
+      const items = found.slice(0, limit)
+      const last = found.length > limit ? items.at(-1) : undefined
+      return {
+        items: items.map(overrideReplyOf),
+        next: last === undefined ? null : encodeCursor([last.value]),
+      }
+    },
+  )
+}
+
+function writeRoutes(root: FastifyInstance, deps: AdminDeps): void {
+  const app = root.withTypeProvider<ZodTypeProvider>()
+  app.put(
+    `${PATH}/:value`,
+    {
+      schema: {
+        tags,
+        summary: 'Set what one tenant has; If-Match is optional',
+        params,
+        headers: conditionalHeaders,
+        body: overridePutSchema,
+        response: { 200: overrideReplySchema, ...failures },
+      },
+    },
+    async (req, reply) => {
+      const { value, ...key } = req.params
+      const override = overrideOf(value, req.body)
+      await change(deps, { req, reply, key, set: [override], remove: [] })
+      return overrideReplyOf(override)
+    },
+  )
+  app.delete(
+    `${PATH}/:value`,
+    {
+      schema: {
+        tags,
+        summary: 'Give one tenant what the policy says again',
+        params,
+        headers: conditionalHeaders,
+        response: { 204: z.undefined().describe('Removed'), ...failures },
+      },
+    },
+    async (req, reply) => {
+      const { value, ...key } = req.params
+      await change(deps, { req, reply, key, set: [], remove: [value] })
+      return reply.code(204).send()
+    },
+  )
+}
+
+function batchRoute(root: FastifyInstance, deps: AdminDeps): void {
+  root.withTypeProvider<ZodTypeProvider>().post(
+    PATH,
+    {
+      schema: {
+        tags,
+        summary: 'Set and remove many overrides at once, all or none',
+        params: policyParams,
+        headers: conditionalHeaders,
+        body: batchSchema,
+        response: { 200: overrideBatchReplySchema, ...failures },
+      },
+    },
+    async (req, reply) => {
+      const { set, remove } = req.body
+      const overrides = set.map(({ value, ...put }) => overrideOf(value, put))
+      const asked = { req, reply, key: req.params, set: overrides, remove }
+      const { revision, overrides: all = [] } = await change(deps, asked)
+      return { revision, count: all.length }
+    },
+  )
+}
+
+interface AskedChange extends Pick<OverridesChange, 'key' | 'set' | 'remove'> {
+  readonly req: FastifyRequest & { readonly headers: z.output<typeof conditionalHeaders> }
+  readonly reply: FastifyReply
+}
+
+async function change(
+  deps: AdminDeps,
+  { req, reply, ...asked }: AskedChange,
+): Promise<StoredPolicy> {
+  const policy = await changeOverrides(deps.db, {
+    ...asked,
+    precondition: preconditionOf(req.headers) ?? { kind: 'present' },
+    context: contextOf(req, req.headers),
+    nowMs: deps.wallMs(),
+  })
+  deps.onChange()
+  tagged(reply, policy.revision)
+  return policy
+}
