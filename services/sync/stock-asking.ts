@@ -30,7 +30,7 @@ export async function askStockOnce(asking: StockAsking): Promise<void> {
     metrics.stockQuestions.inc({ outcome: 'answered' })
     inbox.putStock({ ...question, reply })
   } catch (err) {
-    memory.stock.askFailed()
+    memory.stock.askFailed(clock.monotonicMs())
     metrics.stockQuestions.inc({ outcome: 'failed' })
     throw err
   }

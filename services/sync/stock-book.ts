@@ -42,6 +42,10 @@ export interface StockAnswer extends StockQuestion {
 /** Counters of which it is remembered how long their last allotment lasted; others grow from one token again. */
 const GIVEN_MAX = 50_000
 
+/** Waits after a question without an answer: short for one that was lost, long where answers do not come through. */
+const RETRY_MS_MIN = 500
+const RETRY_MS_MAX = 30_000
+
 /** Counters that may wait for an answer. More are noticed again by their next check. */
 const WANTED_MAX = 4_096
 
@@ -56,6 +60,8 @@ export class StockBook {
   #fence = 0
   /** A question is out: what it asks for is not asked for twice. */
   #isAsking = false
+  #retryMs = 0
+  #askAtMs = 0
 
   get opened(): OpenedWindows {
     return this.#opened
@@ -67,9 +73,11 @@ export class StockBook {
     this.#isAsking = false
   }
 
-  /** The last question got no answer. */
-  askFailed(): void {
+  /** The last question got no answer. It may have been heard, and then what it gave is lost: so they become rare. */
+  askFailed(nowMs: number): void {
     this.#isAsking = false
+    this.#retryMs = Math.min(RETRY_MS_MAX, Math.max(RETRY_MS_MIN, 2 * this.#retryMs))
+    this.#askAtMs = nowMs + this.#retryMs
   }
 
   get isWanting(): boolean {
@@ -103,7 +111,7 @@ export class StockBook {
 
   /** The next question to admin; null while there is none. `storeMs` is the clock that labels windows. */
   ask(storeMs: number, nowMs: number): StockQuestion | null {
-    if (this.#isAsking) return null
+    if (this.#isAsking || nowMs < this.#askAtMs) return null
     const windows = this.#windowsToOpen(storeMs)
     const asks = this.#asksFor(storeMs, nowMs)
     if (windows.length + asks.length === 0) return null
@@ -146,6 +154,7 @@ export class StockBook {
     const isOpened = this.#open(reply)
     if (fence !== this.#fence) return { adds: [], isOpened }
     this.#isAsking = false
+    this.#retryMs = 0
     const adds = reply.allotted.map(({ counter, startMs, from, to }) => {
       this.#remember(counter, to - from, nowMs)
       return { id: counter, startMs, from, to, low: lowMark({ from, to }) }
