@@ -16,6 +16,8 @@ import { type EnforcedLimit, type LimitSet, type Route, UNMATCHED, type Watch } 
 
 export type { EnforcedLimit, Route } from './route.ts'
 
+import { RouteMemo } from './route-memo.ts'
+
 /**
  * Routes kept in each of the two generations, and characters of their keys. Holding too few costs time and never a
  * wrong count: counters live in Redis. Both together keep the table under a hundred megabytes whatever callers send.
@@ -39,6 +41,7 @@ export class RouteTable {
   #young = new Map<string, Route>()
   #old = new Map<string, Route>()
   #youngChars = 0
+  readonly #memo = new RouteMemo()
 
   constructor(cellsOf: (policy: string) => PolicyCells) {
     this.#cellsOf = cellsOf
@@ -52,9 +55,14 @@ export class RouteTable {
   /** The route of `descriptor` under `index`; equal descriptors get the same object while both are kept. */
   find(index: PolicyIndex, domain: string, descriptor: Descriptor): Route {
     if (index !== this.#index) this.#startOver(index)
+    const noted = this.#memo.find(domain, descriptor)
+    if (noted !== null) return noted
     const key = routeKey(domain, descriptor)
     const young = this.#young.get(key)
-    if (young !== undefined) return young
+    if (young !== undefined) {
+      if (key.length <= KEPT_KEY_LENGTH_MAX) this.#memo.keep(domain, descriptor, young)
+      return young
+    }
     const route = this.#old.get(key) ?? this.#build(index, domain, descriptor)
     if (key.length <= KEPT_KEY_LENGTH_MAX) this.#keep(key, route)
     return route
@@ -65,6 +73,7 @@ export class RouteTable {
     this.#young = new Map()
     this.#old = new Map()
     this.#youngChars = 0
+    this.#memo.clear()
   }
 
   #keep(key: string, route: Route): void {

@@ -7,6 +7,7 @@
 import { parseArgs } from 'node:util'
 import { distinctKeys } from './distinct-keys.ts'
 import { grpcCheck } from './grpc-check.ts'
+import { hotKey, hotKeyRedisCalls } from './hot-key.ts'
 import { httpCheck } from './http-check.ts'
 import { type Contest, type Measurement, measure, ROUNDS_MIN } from './measure.ts'
 import { policyMatch } from './policy-match.ts'
@@ -15,6 +16,8 @@ type Prepared = Promise<{ readonly contest: Contest; stop(): Promise<void> }>
 
 const BENCHES: Readonly<Record<string, () => Prepared>> = {
   'distinct-keys': distinctKeys,
+  'hot-key': hotKey,
+  'hot-key-redis-calls': hotKeyRedisCalls,
   'http-check': httpCheck,
   'grpc-check': grpcCheck,
   'policy-match': policyMatch,

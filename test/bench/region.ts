@@ -1,4 +1,5 @@
 import type { Redis } from 'ioredis'
+import { LeaseBook } from '../../services/enforcer/lease-book.ts'
 import { createEnforcerMetrics } from '../../services/enforcer/metrics.ts'
 import { PolicyCache } from '../../services/enforcer/policy-cache.ts'
 import { RouteTable } from '../../services/enforcer/routes.ts'
@@ -8,6 +9,7 @@ import type { RegionPolicySpec } from '../../shared/core/policy.ts'
 import { POOL_UNITS } from '../../shared/core/units.ts'
 import { createCheckStore } from '../../shared/redis/check-store.ts'
 import { createRedis } from '../../shared/redis/client.ts'
+import { createLeaseStore } from '../../shared/redis/lease-store.ts'
 import { createPolicyReader } from '../../shared/redis/policy-reader.ts'
 import { connectRegionStore } from '../../shared/redis/region-store.ts'
 import { systemClock } from '../../shared/runtime/clock.ts'
@@ -74,6 +76,11 @@ export async function startBenchRegion(policy: RegionPolicySpec): Promise<BenchR
     routes: new RouteTable(metrics.cellsOf),
     guard: new StoreGuard({ clock: systemClock, onFlip: () => {} }),
     metrics,
+    leases: new LeaseBook({
+      store: createLeaseStore({ redis: own }),
+      clock: systemClock,
+      owner: 'bench',
+    }),
   }
   await Promise.all([own, redis].map((one) => new Promise((resolve) => one.once('ready', resolve))))
   await policies.pollOnce()
