@@ -107,9 +107,19 @@ const SOME_KEYS = 1_000
 const FEW_KEYS = 20
 const FEW_INTERVAL_MS = 50
 
+/**
+ * Of more tracked keys than these some key always turns hungry, so a record goes out as often as one may, and each
+ * tells a change again until it is acknowledged. Half as many records then halve what a region sends and its peers
+ * work through; a key's step is followed a tenth of a second later.
+ */
+const MANY_KEYS = 500
+const MANY_SPACING_MS = 2 * URGENT_SPACING_MS
+
 /** Least time between records that tell of something urgent. */
 export function urgentSpacingMs(ledger: LedgerState): number {
-  return ledger.keys.size <= FEW_KEYS ? FEW_INTERVAL_MS : URGENT_SPACING_MS
+  const { size } = ledger.keys
+  if (size > MANY_KEYS) return MANY_SPACING_MS
+  return size <= FEW_KEYS ? FEW_INTERVAL_MS : URGENT_SPACING_MS
 }
 
 /**

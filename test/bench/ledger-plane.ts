@@ -1,8 +1,9 @@
 /** Many regions with many hot keys, each a ledger over a store that answers at once, joined by what records weigh. */
+import { urgentSpacingMs } from '../../services/sync/region-memory.ts'
 import { splitBase } from '../../shared/core/base-split.ts'
 import { counterId } from '../../shared/core/counter-id.ts'
 import type { CounterId } from '../../shared/core/descriptor.ts'
-import { TICK_MS, URGENT_SPACING_MS } from '../../shared/core/ledger/constants.ts'
+import { TICK_MS } from '../../shared/core/ledger/constants.ts'
 import { buildRecord } from '../../shared/core/ledger/record.ts'
 import { createLedger, type LedgerState } from '../../shared/core/ledger/state.ts'
 import { step } from '../../shared/core/ledger/step.ts'
@@ -46,9 +47,10 @@ export class Costs {
   readonly runs = { measured: 0, record: 0, tick: 0, send: 0, wire: 0 }
 
   time<Result>(what: keyof Costs['ms'], run: () => Result): Result {
-    const startMs = performance.now()
+    const start = process.cpuUsage()
     const result = run()
-    this.ms[what] += performance.now() - startMs
+    const { user, system } = process.cpuUsage(start)
+    this.ms[what] += (user + system) / 1_000
     this.runs[what] += 1
     return result
   }
@@ -61,6 +63,7 @@ interface Place {
   readonly held: Map<string, HeldRecord>
   readonly counts: Map<CounterId, { admitted: number; denied: number }>
   readonly shares: Map<CounterId, number>
+  readonly levels: Map<CounterId, number>
   state: LedgerState
   isUrgent: boolean
   sentMs: number
@@ -144,7 +147,8 @@ export class LedgerPlane {
       place.tickMs += TICK_MS
       this.costs.time('tick', () => this.#feed(place, { kind: 'tick' }))
       this.#send(place)
-    } else if (place.isUrgent && this.nowMs - place.sentMs >= URGENT_SPACING_MS) this.#send(place)
+    } else if (place.isUrgent && this.nowMs - place.sentMs >= urgentSpacingMs(place.state))
+      this.#send(place)
   }
 
   #measure(place: Place): void {
@@ -161,7 +165,11 @@ export class LedgerPlane {
     const noise = (this.#prng.next() + this.#prng.next() + this.#prng.next() - 1.5) * 2
     const wanted = Math.max(0, Math.round(mean + noise * Math.sqrt(mean)))
     const share = place.shares.get(id) ?? this.#limit.base[place.name] ?? 0
-    const admitted = Math.min(wanted, Math.floor(shareTokens(CAPACITY, share) * seconds))
+    const tokens = shareTokens(CAPACITY, share)
+    // A bucket that holds a second of its share, as those of the limit do.
+    const level = Math.min(tokens, (place.levels.get(id) ?? tokens) + tokens * seconds)
+    const admitted = Math.min(wanted, Math.floor(level))
+    place.levels.set(id, level - admitted)
     const count = place.counts.get(id) ?? { admitted: 0, denied: 0 }
     count.admitted += admitted
     count.denied += wanted - admitted
@@ -250,6 +258,7 @@ function aPlace(name: string, tickMs: number): Place {
     held: new Map(),
     counts: new Map(),
     shares: new Map(),
+    levels: new Map(),
     state: createLedger(name),
     isUrgent: false,
     sentMs: Number.NEGATIVE_INFINITY,

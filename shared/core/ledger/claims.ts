@@ -8,7 +8,10 @@ import type { Draft } from './draft.ts'
 import { basesOf } from './homes.ts'
 import { quarantinedOf } from './rows.ts'
 import type { KeyState } from './state.ts'
-import type { LedgerLimit } from './types.ts'
+import type { LedgerLimit, RecordRow } from './types.ts'
+
+/** Where units are that no region may use; no region's name is empty. */
+const NOBODY = ''
 
 /** A thousandth of a token a second: demand travels in whole numbers. */
 const MILLITOKENS = 1_000
@@ -78,24 +81,37 @@ function sharesOf(
     shares.set(to, (shares.get(to) ?? 0) + units)
   }
   shares.set(draft.self, (shares.get(draft.self) ?? 0) - quarantinedOf(key.row))
-  for (const [borrower, loan] of Object.entries(key.row.lent)) {
-    move(draft.self, borrower, loan.lent - loan.returned)
+  // Entries by name: this is worked out for thousands of keys a second, and most have no loans.
+  for (const borrower in key.row.lent) {
+    const loan = key.row.lent[borrower]
+    if (loan !== undefined) move(draft.self, borrower, loan.lent - loan.returned)
   }
-  for (const [lender, loan] of Object.entries(key.row.borrowed)) {
-    move(lender, draft.self, loan.lent - loan.returned)
+  for (const lender in key.row.borrowed) {
+    const loan = key.row.borrowed[lender]
+    if (loan !== undefined) move(lender, draft.self, loan.lent - loan.returned)
   }
   for (const [lender, heard] of draft.heard) {
     const row = heard.rows.get(key.row.id)
-    if (row === undefined) continue
-    shares.set(lender, (shares.get(lender) ?? 0) - row.quarantined)
-    for (const [borrower, loan] of Object.entries(row.lent)) {
-      // What this region borrowed is counted above, from its own row.
-      if (borrower === draft.self) continue
-      const told = draft.heard.get(borrower)?.rows.get(key.row.id)?.gaveBack[lender]
-      move(lender, borrower, outOf(loan, told))
-    }
+    if (row !== undefined) moveHeard(draft, lender, row, move)
   }
   return shares
+}
+
+/** Counts the loans of a peer to others than this region, and what it may not use yet. */
+function moveHeard(
+  draft: Draft,
+  lender: RegionId,
+  row: RecordRow,
+  move: (from: RegionId, to: RegionId, units: number) => void,
+): void {
+  if (row.quarantined > 0) move(lender, NOBODY, row.quarantined)
+  for (const borrower in row.lent) {
+    const loan = row.lent[borrower]
+    // What this region borrowed is counted from its own row.
+    if (loan === undefined || borrower === draft.self) continue
+    const told = draft.heard.get(borrower)?.rows.get(row.id)?.gaveBack[lender]
+    move(lender, borrower, outOf(loan, told))
+  }
 }
 
 /** What one peer lent another and did not get back, by whichever of the two tells more of it. */

@@ -12,10 +12,11 @@ import type { KeyState } from './state.ts'
 import type { LedgerLimit, LedgerRow, RecordRow } from './types.ts'
 
 /**
- * Demand that rose by no more than this part of itself is told as it was: less than the safety stock that the
- * allocator adds to it, so that nobody is short by it. While a region denies, demand that falls is told as finely.
+ * Demand that rose by no more than this part of itself, or of the limit, is told as it was: less than the safety stock
+ * that the allocator adds to it, so that nobody is short by it. While a region denies, a fall is told as finely.
  */
 const RISE_STEP = 0.01
+const LIMIT_RISE_STEP = 0.002
 
 /** Demand that fell by no more than this part of itself, or of the limit, is told as it was: most of it is noise. */
 const FALL_STEP = 0.05
@@ -72,9 +73,9 @@ function firstTold(
 function steadyDemand(key: KeyState, limit: LedgerLimit | null, told: RecordRow | null): number {
   const demand = toMillitokens(key.estimate?.perSecond ?? 0)
   if (told === null) return demand
-  const rise = RISE_STEP * told.demand
-  const ofLimit = limit === null ? 0 : LIMIT_STEP * toMillitokens(rateOf(limit))
-  const fall = told.hungry ? rise : Math.max(FALL_STEP * told.demand, ofLimit)
+  const whole = limit === null ? 0 : toMillitokens(rateOf(limit))
+  const rise = Math.max(RISE_STEP * told.demand, LIMIT_RISE_STEP * whole)
+  const fall = told.hungry ? rise : Math.max(FALL_STEP * told.demand, LIMIT_STEP * whole)
   // Whether there is any demand at all is worth a token to others.
   const isSteady =
     demand <= told.demand + rise && demand >= told.demand - fall && demand > 0 === told.demand > 0
