@@ -305,10 +305,11 @@ function isLimitUnfinished(
   { id, state }: StoredRegion,
   attendance: Attendance,
 ): boolean {
-  if (state === 'active' || state === 'resuming') {
-    const returning = state === 'resuming' ? [id] : []
-    const isDue = !isSameSplit(nextBase(limit, { attendance, returning }), limit.base)
-    return limit.previousBase !== null ? (limit.base[id] ?? 0) > 0 : isDue && returning.length > 0
+  if (state === 'resuming') {
+    // Whether an open epoch gives the region its part is known once it is closed.
+    if (limit.previousBase !== null) return (limit.split[id] ?? 0) > 0
+    return !isSameSplit(nextBase(limit, { attendance, returning: [id] }), limit.base)
   }
+  if (state === 'active') return false
   return id in limit.base || (limit.previousBase !== null && id in limit.previousBase)
 }

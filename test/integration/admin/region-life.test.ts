@@ -114,6 +114,23 @@ describe('a region that is drained', () => {
     expect(await read(AP)).toMatchObject({ state: 'drained' })
   })
 
+  it('is back only once every limit gives it its part, also where an epoch without it was open', async () => {
+    await act(AP, 'drain')
+    await admin.follower.stepOnce()
+    await adopt(2, US, EU, AP)
+    const { etag = '' } = await admin.call('GET', POLICY)
+    const turned = { split: { [US]: 30, [EU]: 50, [AP]: 20 } }
+    await admin.call('PUT', POLICY, aPolicy({ limits: [aLimit(turned)] }), { 'if-match': etag })
+    await act(AP, 'resume')
+    await admin.follower.stepOnce()
+    expect(await read(AP)).toMatchObject({ state: 'resuming', move: { limitsLeft: 1 } })
+    await adopt(3, US, EU, AP)
+    expect(await basesOf()).toEqual([{ [US]: 300_000, [EU]: 500_000, [AP]: 200_000 }])
+    expect(await read(AP)).toMatchObject({ state: 'resuming' })
+    await adopt(4, US, EU, AP)
+    expect(await read(AP)).toMatchObject({ state: 'active' })
+  })
+
   it('needs no adoption of a long window, whose parts are pinned when it begins', async () => {
     const split = { [AP]: 100 }
     const long = { name: 'per-day', algorithm: 'fixed_window', windowMs: 86_400_000, split }
