@@ -63,7 +63,7 @@ describe('shares', () => {
     })
   })
 
-  it('go to the region that denies: demand counts what was denied', () => {
+  it('go to the region that denies: demand counts what was denied (B149)', () => {
     const limit = aLimit({ weights: { a: 10, b: 90 } })
     const world = aWorld(1, limit, () => ({ a: 900, b: 50 }))
     world.run(4_000)

@@ -114,7 +114,7 @@ describe('usage of all regions', () => {
     expect(admitted(merge(EMPTY, [before, after, before]))).toBe(600)
   })
 
-  it('takes a report of one window for that window only, however late it comes', () => {
+  it('takes a report of one window for that window only, however late it comes (B143, B146)', () => {
     const late = { region: 'eu-west-1', incarnation: 1, rows: [aRow({ admitted: 90 })] }
     const own = recordOwn(
       EMPTY,
@@ -125,7 +125,7 @@ describe('usage of all regions', () => {
     expect([admitted(table), admitted(table, NOW_WINDOW + 1)]).toEqual([90, 5])
   })
 
-  it('stays at zero after a reset, whatever old reports still say', () => {
+  it('stays at zero after a reset, whatever old reports still say (B145)', () => {
     const old = { region: 'eu-west-1', incarnation: 1, rows: [aRow({ admitted: 80 })] }
     const reset = rulesAt(NOW_WINDOW, 1)
     const table = mergeForeign(pruneUsage(merge(EMPTY, [old]), reset), old, reset)

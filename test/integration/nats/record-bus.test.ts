@@ -59,7 +59,7 @@ function send(record: RegionRecord): void {
 }
 
 describe('the record bus', () => {
-  it('hands on only the newest of what came in while the process was busy', async () => {
+  it('hands on only the newest of what came in while the process was busy (B157)', async () => {
     for (let seq = 1; seq <= 200; seq++) {
       send(aRecord({ seq }))
       send(aRecord({ from: 'ap-south-1', seq }))

@@ -4,7 +4,7 @@ import { planeOf } from '../../../services/sync/plane.ts'
 import { aRecord } from '../../support/records.ts'
 
 describe('the inbox', () => {
-  it('keeps the newest record of each peer, in whatever order they come', () => {
+  it('keeps the newest record of each peer, in whatever order they come (B157)', () => {
     const inbox = new Inbox(() => {})
     for (const seq of [2, 5, 3, 5, 1]) inbox.putRecord(aRecord({ seq }))
     inbox.putRecord(aRecord({ from: 'ap-south-1', seq: 1 }))
