@@ -21,12 +21,16 @@ describe('the command line', () => {
     expect(parseOptions(['--compare']).strategies).toHaveLength(7)
   })
 
-  it.each([['--strategy', 'magic'], ['--seed', 'one'], ['--unknown'], ['stray']])(
-    'refuses %s %s with a message',
-    (...args) => {
-      expect(() => parseOptions(args)).toThrow(UsageError)
-    },
-  )
+  it.each([
+    ['--check', '--seconds', '5'],
+    ['--seeds', '0'],
+    ['--strategy', 'magic'],
+    ['--seed', 'one'],
+    ['--unknown'],
+    ['stray'],
+  ])('refuses %s %s with a message', (...args) => {
+    expect(() => parseOptions(args)).toThrow(UsageError)
+  })
 })
 
 describe('what is printed', () => {
