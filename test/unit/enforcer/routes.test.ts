@@ -60,6 +60,16 @@ describe('RouteTable', () => {
     expect(routes.size).toBe(1)
   })
 
+  it('gives two policies with equal limits counters of their own for one subject (B073)', () => {
+    const twins = ['a', 'b'].map((domain, position) =>
+      aRegionPolicy({ id: position + 1, domain, limits: [aRegionLimit({ id: position + 1 })] }),
+    )
+    const both = buildPolicyIndex({ version: 1, incarnation: 1, policies: twins }, null)
+    const counters = twins.map(({ domain }) => table().find(both, domain, tenant('acme')))
+    const names = counters.map(({ targets }) => targets[0]?.counter.replace(/^\{...\}/, ''))
+    expect(names).toEqual(['1.0:tenant=acme', '2.0:tenant=acme'])
+  })
+
   it('gives different requests different counters, and the same request the same', () => {
     const text = fc.oneof(
       fc.string({ minLength: 1, maxLength: 6 }),
