@@ -124,7 +124,7 @@ class Cosimulation {
     const lane = at(this.#lanes, self)
     const random = this.#random
     if (random.chance(0.005)) lane.demand = random.pick([0, 0, 50, 400, 900, 2_000])
-    if (random.chance(0.000_5)) this.#crash(self)
+    if (random.chance(0.001)) this.#crash(self)
     const granted = (lane.production.share(this.#clock(lane)) / POOL_UNITS) * 1_000
     const attempts = (lane.demand * STEP_MS) / 1_000
     const admitted = Math.min(attempts, (granted * STEP_MS) / 1_000)
@@ -228,9 +228,11 @@ class Cosimulation {
       lane.model = receive(this.#world, lane.model, parcel.from, parcel.message)
     }
     this.#followRecovery(lane, self)
-    for (let peer = 0; peer < this.#lanes.length; peer++) {
-      if (peer === self) continue
-      this.#followLender(lane, self, peer)
+    const peers = before.map((_, peer) => peer).filter((peer) => peer !== self)
+    // One step may take loans back from one peer and lend the same units to another.
+    for (const peer of peers) this.#followTakeBack(lane, peer)
+    for (const peer of peers) {
+      this.#followLoans(lane, self, peer)
       this.#followReturns(lane, peer, at(before, peer).givenBack)
     }
     this.#check(lane, self)
@@ -248,15 +250,17 @@ class Cosimulation {
     lane.model = this.#allowed(lapse(lane.model, peer), lane, 'lets loans lapse')
   }
 
-  #followLender(lane: Lane, self: number, peer: number): void {
+  #followTakeBack(lane: Lane, peer: number): void {
+    const { term } = lane.production.pairWith(at(this.#lanes, peer).name).lend
+    const { lend } = at(lane.model.peers, peer)
+    if (outstanding(lend) === 0 || lend.term >= term) return
+    this.#moves.takenBack += 1
+    const taken = reclaim(this.#world, lane.model, peer)
+    lane.model = this.#allowed(taken, lane, 'takes loans back')
+  }
+
+  #followLoans(lane: Lane, self: number, peer: number): void {
     const { name } = at(this.#lanes, peer)
-    const { term } = lane.production.pairWith(name).lend
-    const isOpen = outstanding(at(lane.model.peers, peer).lend) > 0
-    if (isOpen && at(lane.model.peers, peer).lend.term < term) {
-      this.#moves.takenBack += 1
-      const taken = reclaim(this.#world, lane.model, peer)
-      lane.model = this.#allowed(taken, lane, 'takes loans back')
-    }
     const counted = outstanding(at(lane.model.peers, peer).lend)
     const units = lane.production.outstandingTo(name) - counted
     if (units < 0)
