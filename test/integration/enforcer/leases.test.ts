@@ -61,9 +61,16 @@ describe('a hot key', () => {
     expect(await send('acme', 3_000)).toBe(3_000)
     // On a busy machine checks come slowly and blocks end unspent; npm run bench has the figure of a quiet one.
     expect((await scriptCalls()) - before).toBeLessThanOrEqual(600)
-    expect(await enforcer.series('quotaplane_leases_held')).toBe(1)
+    // A block ends by itself after 100 ms, and on a busy machine that is before the metric is read.
+    let admitted = 4_000
+    await expect
+      .poll(async () => {
+        admitted += await send('acme', 100)
+        return await enforcer.series('quotaplane_leases_held')
+      })
+      .toBe(1)
     await enforcer.giveUpLeases()
-    expect(await left('acme')).toBe(CAPACITY - 4_000)
+    expect(await left('acme')).toBe(CAPACITY - admitted)
   }, 60_000)
 
   it('is admitted exactly its limit, though blocks are out at its end', async () => {

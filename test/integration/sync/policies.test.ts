@@ -130,7 +130,10 @@ describe('a change of the base split', () => {
     )
     await Promise.all(stops.map((stop) => stop()))
     await listener.close()
-    expect(await plane.us.daemon().metric('base_epoch')).toBe(2)
+    // Metrics are set with each record.
+    await vi.waitFor(async () => expect(await plane.us.daemon().metric('base_epoch')).toBe(2), {
+      timeout: CHANGE_BOUND_MS,
+    })
     const together = [...plane.us.enforcer.admissions, ...plane.eu.enforcer.admissions]
     expect(overshoot(together, LIMIT)).toBe(0)
   })
