@@ -126,18 +126,21 @@ export class Meter {
    */
   handedOut(): number {
     const { judge, numbers, weights } = this.spec
-    const perSecond = (numbers.capacity * 1_000) / numbers.windowMs
+    const { binMs } = this.shares
+    const perBin = (numbers.capacity * binMs) / numbers.windowMs
+    // Whole bins: long runs have bins that no second is a multiple of.
+    const bins = Math.ceil(1_000 / binMs)
+    const spanMs = bins * binMs
     let [given, wanted] = [0, 0]
-    for (let at = judge.fromMs; at + 1_000 <= judge.toMs; at += 1_000) {
+    for (let at = judge.fromMs; at + spanMs <= judge.toMs; at += spanMs) {
       let [used, wants] = [0, 0]
       weights.forEach((_, region) => {
-        const want = this.offered.sumOf(region, at, at + 1_000)
-        const bins = this.shares.sumOf(region, at, at + 1_000)
-        used += Math.min(want, (bins * this.shares.binMs * perSecond) / 1_000)
+        const want = this.offered.sumOf(region, at, at + spanMs)
+        used += Math.min(want, this.shares.sumOf(region, at, at + spanMs) * perBin)
         wants += want
       })
       given += used
-      wanted += Math.min(wants, perSecond)
+      wanted += Math.min(wants, bins * perBin)
     }
     return ratio(given, wanted)
   }
