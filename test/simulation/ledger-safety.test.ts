@@ -1,21 +1,23 @@
 import { describe, expect, it } from 'vitest'
 import { createLedger } from '../../shared/core/ledger/state.ts'
 import { runChaos } from './model/chaos.ts'
-import { eachSeed } from './seeds.ts'
+import { eachOf, seedBatches } from './seeds.ts'
 
 /**
  * anytime: checked after every step by the world itself — the shares of all regions stay within the pool, none is
  * negative or below its floor, no borrower holds more than its lender has out, and the admissions of all regions
- * together pass a limiter that sees them all.
+ * together pass a limiter that sees them all. `npm run test:long` plays twenty times as many.
  */
 describe('anytime, whatever links, clocks, daemons and stores do', () => {
-  it('no limit is exceeded, while base splits change too', () => {
-    eachSeed(120, (seed) => runChaos({ seed, forMs: 40_000 }))
-  })
+  it.each(seedBatches(80))(
+    'no limit is exceeded, while base splits change too (seeds $first to $last)',
+    (batch) => eachOf(batch, (seed) => runChaos({ seed, forMs: 40_000 })),
+  )
 
-  it('no limit is exceeded and every region keeps its floor under one base split', () => {
-    eachSeed(80, (seed) => runChaos({ seed, forMs: 40_000, hasEpochs: false }))
-  })
+  it.each(seedBatches(40))(
+    'no limit is exceeded and every region keeps its floor under one base split (seeds $first to $last)',
+    (batch) => eachOf(batch, (seed) => runChaos({ seed, forMs: 40_000, hasEpochs: false })),
+  )
 })
 
 describe('the trouble that the simulation makes', () => {
