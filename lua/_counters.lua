@@ -53,7 +53,9 @@ local function read_tail(C, text, meta)
   C.home, C.borrowed, C.exp_us = home, borrowed, exp_us
 end
 
---- Reads a counter's value (false: none) and settles it; nil when its state is newer than the limit given.
+--- Reads a counter's value (false: none) and settles it; nil when its state is newer than what the caller knows.
+-- A caller knows the policies of the slot group's version. Of a tenant whose override is long past it has a limit of an
+-- older version than the tenant's counter may have.
 local function load_counter(text, L, meta, now)
   -- All fields at once: a table that grows by assignment is allocated several times over.
   local C = {
@@ -71,7 +73,7 @@ local function load_counter(text, L, meta, now)
     has_tail = has_tail and size >= TRACKED_SIZE
     -- A limit that changed its algorithm begins afresh.
     C.stored = code == L.algorithm
-    if C.stored and version > L.version then return nil end
+    if C.stored and version > max(L.version, meta.version) then return nil end
     local head_size = COUNTER_SIZE
     if has_tail then
       read_tail(C, text, meta)

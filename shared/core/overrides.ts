@@ -93,15 +93,7 @@ export function variantOf(limit: RegionLimit, numbers: Numbers | null): RegionLi
   }
 }
 
-/**
- * A variant of a tenant that had another one until the stamp. Of the two changes the later counts, that of the
- * limit for all tenants or that of the tenant's variant; a counter settled between them has the version of the first.
- */
+/** A variant of a tenant whose past is its own: the stamp holds all of it, changes of the limit included. */
 export function stampedVariant(variant: RegionLimit, stamp: VariantStamp | undefined): RegionLimit {
-  if (stamp === undefined) return variant
-  if (stamp.version >= variant.version) return { ...variant, ...stamp }
-  const { previous } = variant
-  if (previous === null) return variant
-  const version = Math.max(previous.version, stamp.version)
-  return { ...variant, previous: { ...previous, version } }
+  return stamp === undefined ? variant : { ...variant, ...stamp }
 }

@@ -1,14 +1,14 @@
 /**
  * Changes of single tenants' variants as changes of their limits: with the numbers they had before.
  *
- * Only tenants that changed carry stamps, and only until no counter can still be settled with what they had, so ten
- * thousand overrides at rest are ten thousand values and rules.
+ * A tenant whose variant changed carries stamps, and carries them through every further change of its limit, until no
+ * counter can be found that was settled before them and unused buckets are full. So its limit changes exactly as one of
+ * its own would, and ten thousand overrides at rest are ten thousand values and rules.
  */
 import type { LimitChange } from './algorithms/stamp-limit.ts'
-import { stampLimit } from './algorithms/stamp-limit.ts'
-import { tokenBucket } from './algorithms/token-bucket.ts'
+import { keptLongestUs, stampLimit } from './algorithms/stamp-limit.ts'
+import { levelOf } from './algorithms/token-bucket.ts'
 import {
-  type Numbers,
   numbersOf,
   type Override,
   type OverrideRule,
@@ -19,6 +19,7 @@ import {
   variantOf,
 } from './overrides.ts'
 import type { RegionLimit, RegionPolicy } from './policy.ts'
+import { shareBurst } from './units.ts'
 
 /** A policy as it is about to be written, its limits stamped. */
 export interface StampedPolicy {
@@ -35,17 +36,25 @@ export function stampOverrides(
 ): readonly RegionOverride[] | undefined {
   const wanted = new Map((after.overrides ?? []).map(({ value, rule }) => [value, rule]))
   const known = new Map((before?.overrides ?? []).map((override) => [override.value, override]))
-  const isTierSame = JSON.stringify(before?.tiers) === JSON.stringify(after.tiers)
+  const isSamePolicy = before === undefined || isSameForAll(before, after)
   const stamped = [...new Set([...wanted.keys(), ...known.keys()])].flatMap((value) => {
     const rule = wanted.get(value) ?? null
     const old = known.get(value)
-    const isSame = before === undefined || (isTierSame && isSameRule(old?.rule ?? null, rule))
-    const stamps = isSame ? old?.stamps : stampsOf({ before, old, after, rule, change })
-    const live = liveStamps(stamps, after.limits, change)
-    if (rule === null && live === undefined) return []
-    return [{ value, rule, ...(live !== undefined && { stamps: live }) }]
+    const isSame = isSamePolicy && (before === undefined || isSameRule(old?.rule ?? null, rule))
+    const isAtRest = before === undefined || (isSame && old?.stamps === undefined)
+    const stamps = isAtRest ? undefined : stampsOf({ before, old, after, rule, change })
+    if (rule === null && stamps === undefined) return []
+    return [{ value, rule, ...(stamps !== undefined && { stamps }) }]
   })
   return stamped.length === 0 ? undefined : stamped
+}
+
+/** Whether nothing changed that all tenants have. */
+function isSameForAll(before: RegionPolicy, after: StampedPolicy): boolean {
+  if (JSON.stringify(before.tiers) !== JSON.stringify(after.tiers)) return false
+  return after.limits.every(({ id, name, version }) =>
+    before.limits.some((one) => one.id === id && one.name === name && one.version === version),
+  )
 }
 
 function isSameRule(one: OverrideRule | null, other: OverrideRule | null): boolean {
@@ -60,65 +69,57 @@ interface Move {
   readonly change: LimitChange
 }
 
-function stampsOf({ before, old, after, rule, change }: Move) {
+function stampsOf(move: Move) {
   const stamps: Record<string, VariantStamp> = {}
-  for (const limit of after.limits) {
-    const limitBefore = before.limits.find(({ id }) => id === limit.id)
+  for (const limit of move.after.limits) {
+    const limitBefore = move.before.limits.find(({ id }) => id === limit.id)
     if (limitBefore === undefined || limit.candidateOf !== null) continue
-    const numbersBefore = numbersOf(old?.rule ?? null, before.tiers ?? {}, limit.name)
-    const had = stampedVariant(variantOf(limitBefore, numbersBefore), old?.stamps?.[limit.id])
-    const has = stampLimit(
-      had,
-      specOf(limit, numbersOf(rule, after.tiers ?? {}, limit.name)),
-      change,
-    )
-    if (has.version !== had.version || old?.stamps?.[limit.id] !== undefined) {
-      const { version, previous, changedAtUs, idle } = has
-      stamps[limit.id] = { version, previous, changedAtUs, idle }
-    }
+    const stamp = stampOf(move, limitBefore, limit)
+    if (stamp !== null) stamps[limit.id] = stamp
   }
-  return stamps
+  return Object.keys(stamps).length === 0 ? undefined : stamps
 }
 
-function specOf(limit: RegionLimit, numbers: Numbers | null) {
-  const {
-    version: _v,
-    previous: _p,
-    changedAtUs: _c,
-    idle: _i,
-    ...spec
-  } = variantOf(limit, numbers)
+/** Null where the tenant needs none. */
+function stampOf(
+  { before, old, after, rule, change }: Move,
+  limitBefore: RegionLimit,
+  limit: RegionLimit,
+): VariantStamp | null {
+  const numbersBefore = numbersOf(old?.rule ?? null, before.tiers ?? {}, limitBefore.name)
+  const stamp = old?.stamps?.[limit.id]
+  const had = stampedVariant(variantOf(limitBefore, numbersBefore), stamp)
+  const bare = variantOf(limit, numbersOf(rule, after.tiers ?? {}, limit.name))
+  const has = stampLimit(had, specOf(bare), change)
+  if (stamp === undefined && isAsBare(bare, { had, has })) return null
+  if (isForgotten(has, change)) return null
+  const { version, previous, changedAtUs, idle } = has
+  return { version, previous, changedAtUs, idle }
+}
+
+function specOf(limit: RegionLimit) {
+  const { version: _v, previous: _p, changedAtUs: _c, idle: _i, ...spec } = limit
   return spec
 }
 
-/** Those that a counter may still need: it is gone once nobody touched it for as long as it takes to fill. */
-function liveStamps(
-  stamps: Readonly<Record<string, VariantStamp>> | undefined,
-  limits: readonly RegionLimit[],
-  { nowUs, boot }: LimitChange,
-): Readonly<Record<string, VariantStamp>> | undefined {
-  const live = Object.entries(stamps ?? {}).flatMap(([id, stamp]) => {
-    const limit = limits.find((one) => one.id === Number(id))
-    if (limit === undefined) return []
-    const keptMs = Math.max(keepMs(limit, limit), keepMs(limit, stamp.previous ?? limit))
-    if (nowUs - stamp.changedAtUs >= keptMs * 1_000) return []
-    // As of limits: a boot since the change ends what that allowed to unstored buckets.
-    const isBooted = boot.startUs >= stamp.changedAtUs
-    return [[id, isBooted ? { ...stamp, idle: { tokens: 0, atUs: 0 } } : stamp] as const]
-  })
-  return live.length === 0 ? undefined : Object.fromEntries(live)
+/** Whether a variant without a stamp lets no counter have more than its own change does. */
+function isAsBare(
+  bare: RegionLimit,
+  { had, has }: { readonly had: RegionLimit; readonly has: RegionLimit },
+): boolean {
+  const isSameFill =
+    had.capacity === has.capacity && had.burst === has.burst && had.windowMs === has.windowMs
+  // Where the limit changed and the variant did not, its counters are settled across a change to the same numbers.
+  const isSamePast =
+    has.version === had.version ||
+    (has.version === bare.version && JSON.stringify(has.previous) === JSON.stringify(bare.previous))
+  const isNoFuller = bare.idle.tokens <= has.idle.tokens && bare.idle.atUs >= has.idle.atUs
+  return isSameFill && isSamePast && isNoFuller
 }
 
-function keepMs(
-  limit: RegionLimit,
-  numbers: { readonly capacity: number; readonly burst: number },
-) {
-  const { capacity, burst } = numbers
-  const circumstances = {
-    limit: { ...limit, capacity, burst },
-    share: null,
-    boot: { startUs: 0, recovering: false },
-    nowUs: 0,
-  }
-  return tokenBucket.keepMs(tokenBucket.settle(null, circumstances))
+/** Whether all states from before the change are gone, and unused buckets as full as if it had always been so. */
+function isForgotten(limit: RegionLimit, { nowUs, boot }: LimitChange): boolean {
+  const { idle, previous, changedAtUs, burst, home } = limit
+  const goneUs = Math.max(idle.held?.untilUs ?? 0, changedAtUs + keptLongestUs(previous ?? limit))
+  return nowUs > goneUs && levelOf(limit, boot, nowUs) >= shareBurst(burst, home)
 }

@@ -2,7 +2,12 @@ import type { Redis } from 'ioredis'
 import { vi } from 'vitest'
 import { counterId, counterName, slotGroup } from '../../shared/core/counter-id.ts'
 import type { LedgerRow, ShareWrite } from '../../shared/core/ledger/types.ts'
-import type { RegionLimit, RegionLimitSpec, RegionPolicySpec } from '../../shared/core/policy.ts'
+import type {
+  RegionLimit,
+  RegionLimitSpec,
+  RegionPolicy,
+  RegionPolicySpec,
+} from '../../shared/core/policy.ts'
 import type {
   CheckStore,
   LeaseGrant,
@@ -37,6 +42,7 @@ export class RedisRegion {
   readonly leases: LeaseStore
   readonly reader: PolicyReader
   daemon: RegionStore
+  policies: readonly RegionPolicy[] = []
   limits: readonly RegionLimit[] = []
   version = 0
   #requests = 0
@@ -82,14 +88,19 @@ export class RedisRegion {
 
   /** Writes the limits as the region's policies, one policy for each. */
   async write(specs: readonly RegionLimitSpec[], recovering = false): Promise<void> {
+    await this.writePolicies(specs.map(policyOf), recovering)
+  }
+
+  async writePolicies(specs: readonly RegionPolicySpec[], recovering = false): Promise<void> {
     this.version = await this.daemon.writePolicies({
       revision: 1,
       members: ['here'],
       plane: [],
-      region: specs.map(policyOf),
+      region: specs,
       recovering,
     })
     const { policies } = await this.reader.readAll()
+    this.policies = policies
     this.limits = policies.flatMap((policy) => policy.limits)
   }
 

@@ -1,4 +1,4 @@
-import type { RegionLimit, RegionLimitSpec } from '../policy.ts'
+import type { LimitNumbers, RegionLimit, RegionLimitSpec } from '../policy.ts'
 import { shareBurst } from '../units.ts'
 import type { Boot } from './algorithm.ts'
 import { keepMsOf, levelOf, termsOf } from './token-bucket.ts'
@@ -61,8 +61,8 @@ function idleForever(spec: RegionLimitSpec): RegionLimit['idle'] {
   return { tokens: shareBurst(spec.burst, spec.home), atUs: 0 }
 }
 
-/** A tracked state is kept ten minutes longer (`lua/_counters.lua`). */
-const KEPT_LONGER_US = 600_000_000
+/** A tracked state is kept ten minutes longer (`lua/_counters.lua`), and Redis expires keys by whole milliseconds. */
+const KEPT_LONGER_US = 600_001_000
 
 /** An expiry is renewed once a quarter of its time or a whole second has passed, whichever comes later. */
 const RENEWED_LATE_US = 1_000_000
@@ -94,10 +94,15 @@ function idleAfter(
 function heldAfter(before: RegionLimit, nowUs: number): { us: number; untilUs: number } {
   const keepUs = keepMsOf(before) * 1_000
   const us = Math.min(0.75 * keepUs, keepUs - RENEWED_LATE_US)
-  const untilUs = nowUs + keepUs + KEPT_LONGER_US
+  const untilUs = nowUs + keptLongestUs(before)
   const { held } = before.idle
   if (held === undefined || nowUs >= held.untilUs) return { us, untilUs }
   return { us: Math.min(us, held.us), untilUs: Math.max(untilUs, held.untilUs) }
+}
+
+/** How long after its last write a state of these numbers may still be found. */
+export function keptLongestUs(numbers: LimitNumbers): number {
+  return keepMsOf(numbers) * 1_000 + KEPT_LONGER_US
 }
 
 function continues(before: RegionLimit, spec: RegionLimitSpec): boolean {

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { POOL_UNITS } from '../../../shared/core/units.ts'
+import { groupKeys } from '../../../shared/redis/keys.ts'
 import { aLimit, NOON_US, RedisRegion } from '../../support/redis-region.ts'
 
 let region: RedisRegion
@@ -94,13 +95,17 @@ describe('a check under older policies', () => {
 
   it('is stale too when only the counter knows of the newer version', async () => {
     await region.begin([aLimit()])
-    const old = { ...region.target(1), targets: region.target(1).targets }
+    const old = { check: region.target(1), version: region.version }
+    const { meta } = groupKeys(old.check.group)
+    const before = await region.redis.getBuffer(meta)
     await region.write([aLimit({ capacity: 20 })])
     await region.check(1)
-    // An enforcer whose version number is new and whose limit is old.
-    await expect(region.checks.check(old, region.version)).rejects.toMatchObject({
+    // Policies are in Redis and read by some before the slot groups say so.
+    await region.redis.set(meta, before ?? '')
+    await expect(region.checks.check(old.check, old.version)).rejects.toMatchObject({
       code: 'QUOTA_POLICY_STALE',
     })
+    expect(await region.check(0)).toMatchObject({ remaining: 9 })
   })
 
   it('is known by its version even from before Redis lost its data', async () => {
