@@ -6,6 +6,7 @@ import { Violation } from './model/checks.ts'
 import {
   cutInLongWindow,
   cutSlowLink,
+  doubtUnheard,
   healAtLapse,
   loseLenderOfCutBorrower,
   loseReplies,
@@ -13,6 +14,8 @@ import {
   removeLender,
   removeSpender,
   type Scenario,
+  takeOverBorrower,
+  takeOverLender,
 } from './model/scenarios.ts'
 import { MUTANTS, type Mutant, type MutantName } from './mutants.ts'
 
@@ -36,6 +39,9 @@ const SCENARIOS: Partial<Record<MutantName, Scenario>> = {
   'units of a lapsed loan are not quarantined': cutInLongWindow,
   'a write without a reply counts as done': loseReplies,
   'a late write of an older fence is not refused': loseReplies,
+  'a leader goes on without its lease': takeOverLender,
+  'sequence numbers are used again and fences do not tell them apart': doubtUnheard,
+  'a term is told to be dead before the share is smaller': takeOverBorrower,
   'a donor adopts although units of it are quarantined': quarantineInEpoch,
   'a certificate of removal counts at once': removeSpender,
   'a region that was removed comes back with its state': removeLender,

@@ -3,12 +3,15 @@ import { hunt, LEDGER_HUNTS } from './kills.ts'
 import {
   cutInLongWindow,
   cutSlowLink,
+  doubtUnheard,
   healAtLapse,
   loseLenderOfCutBorrower,
   loseReplies,
   quarantineInEpoch,
   removeLender,
   removeSpender,
+  takeOverBorrower,
+  takeOverLender,
 } from './model/scenarios.ts'
 import { eachSeed } from './seeds.ts'
 
@@ -24,11 +27,14 @@ describe('the faithful protocol', () => {
     eachSeed(5, (seed) => cutInLongWindow(seed))
     for (const scenario of [
       cutSlowLink,
+      doubtUnheard,
       loseLenderOfCutBorrower,
       loseReplies,
       quarantineInEpoch,
       removeLender,
       removeSpender,
+      takeOverBorrower,
+      takeOverLender,
     ]) {
       eachSeed(2, (seed) => scenario(seed))
     }

@@ -28,6 +28,12 @@ export interface Mutant {
   readonly ignoresDoubt?: boolean
   /** A write that arrives after the daemon took a new fence is not refused. */
   readonly skipsFence?: boolean
+  /** A leader that lost its lease and its store goes on with both as if it had them. */
+  readonly outlivesLease?: boolean
+  /** A daemon begins with the sequence numbers that the last one began with. */
+  readonly reusesSeq?: boolean
+  /** A record tells of what the store has not confirmed. */
+  readonly tellsFirst?: boolean
   /** An operator's certificate counts at once. */
   readonly certifiesAtOnce?: boolean
   /** A region that was removed comes back with what its store held. */
@@ -216,6 +222,17 @@ const answersUnheeding: Mutant = {
   },
 }
 
+/** Either alone is harmless: fences tell sequence numbers apart that were used twice. */
+const confusedSeq: Mutant = {
+  reusesSeq: true,
+  onRecord: (record, state) => {
+    const ack = record.acks[state.self]
+    if (ack === undefined) return record
+    const { fence } = state.sent.get(ack.seq) ?? ack
+    return { ...record, acks: { ...record.acks, [state.self]: { ...ack, fence } } }
+  },
+}
+
 /** By the rule that each leaves out. */
 export const MUTANTS = {
   'a lease is dated by the receipt of the acknowledgement': datedAtReceipt,
@@ -234,6 +251,9 @@ export const MUTANTS = {
   'terms are not durable': { losesPairs: true },
   'a write without a reply counts as done': { ignoresDoubt: true },
   'a late write of an older fence is not refused': { skipsFence: true },
+  'a leader goes on without its lease': { outlivesLease: true },
+  'sequence numbers are used again and fences do not tell them apart': confusedSeq,
+  'a term is told to be dead before the share is smaller': { tellsFirst: true },
   'a donor adopts although units of it are quarantined': ignoresQuarantine,
   'a certificate of removal counts at once': { certifiesAtOnce: true },
   'a region that was removed comes back with its state': { keepsRemovedState: true },

@@ -20,7 +20,8 @@ export class Violation extends Error {
 
 export interface Site {
   readonly region: string
-  readonly daemon: DaemonModel
+  /** The one that leads: a takeover puts another in its place. */
+  daemon: DaemonModel
   readonly store: StoreModel
 }
 

@@ -50,7 +50,7 @@ export class DaemonModel {
   #dueMs = 0
   #clock: Clock
   readonly skewMs: number
-  readonly #setting: DaemonSetting
+  #setting: DaemonSetting
   readonly #records = new Map<string, RegionRecord>()
   #others: LedgerEvent[] = []
   /** The newest plane that the ledger was given. */
@@ -98,7 +98,7 @@ export class DaemonModel {
     if (continuity === 'lost' || continuity === 'first') store.incarnation += 1
     store.fence += 1
     const firstSeq = store.seqReserved
-    store.seqReserved += 1_000_000
+    if (mutant.reusesSeq !== true) store.seqReserved += 1_000_000
     const event: LedgerEvent = {
       kind: 'started',
       continuity: mutant.continuity?.(continuity) ?? continuity,
@@ -122,6 +122,11 @@ export class DaemonModel {
     this.#life += 1
     this.#isBusy = true
     this.state = createLedger(this.state.self)
+  }
+
+  /** Another daemon leads the region; this one does not know, and goes on over a store that is nobody's. */
+  outlive(elsewhere: Pick<DaemonSetting, 'store' | 'publish'>): void {
+    this.#setting = { ...this.#setting, ...elsewhere }
   }
 
   hear(record: RegionRecord): void {
@@ -191,6 +196,9 @@ export class DaemonModel {
     }
     const { state, effects } = step(before, given, nowMs)
     this.state = mutant.afterStep?.(state, given, nowMs) ?? state
+    if (mutant.tellsFirst === true && state.pending !== null) {
+      this.#setting.publish(buildRecord({ ...this.state, pending: null }, [], nowMs).record)
+    }
     this.#carryOut(effects, 0)
   }
 

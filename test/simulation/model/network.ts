@@ -49,12 +49,13 @@ export class Network {
     this.#cut.clear()
   }
 
-  send(record: RegionRecord): void {
+  /** `via`: where it is sent from, when that is another way than its region's own. */
+  send(record: RegionRecord, via: string = record.from): void {
     this.sent += 1
     for (const [region, receive] of this.#receivers) {
       // A bus may well bring a region its own record.
       const isEcho = region === record.from && !this.#random.chance(0.05)
-      if (isEcho || this.#cut.has(`${record.from} ${region}`)) continue
+      if (isEcho || this.#cut.has(`${via} ${region}`)) continue
       this.#carry(() => receive(record))
     }
   }

@@ -4,7 +4,7 @@ import type { LedgerLimit } from '../../../shared/core/ledger/types.ts'
 import { FAITHFUL, type Mutant } from '../mutants.ts'
 import { FAIR } from './network.ts'
 import { Random } from './random.ts'
-import { aLimit, World } from './world.ts'
+import { aLimit, World, type WorldOptions } from './world.ts'
 
 export type Scenario = (seed: number, mutant?: Mutant) => World
 
@@ -150,6 +150,57 @@ function removal(seed: number, mutant: Mutant, limit: LedgerLimit): World {
   world.run(6_000)
   world.removeRegion('a', 20_000)
   world.run(40_000)
+  return world
+}
+
+/**
+ * A standby takes over a lender whose loan is out, and its records do not reach the borrower: it waits as long as
+ * the loan can last. A leader that had lost its lease unawares would still be heard.
+ */
+export const takeOverLender: Scenario = (seed, mutant = FAITHFUL) => {
+  const world = new World({ ...takeover(seed, mutant), weather: FAIR })
+  world.run(8_000)
+  world.network.cut('a', 'b')
+  world.takeOver('a')
+  world.run(20_000)
+  return world
+}
+
+/** Standbys take over a borrower again and again over the fastest of links, and each swears off what is borrowed. */
+export const takeOverBorrower: Scenario = (seed, mutant = FAITHFUL) => {
+  const world = new World({
+    ...takeover(seed, mutant),
+    weather: { ...FAIR, delayMs: 1, jitterMs: 1 },
+  })
+  for (let turn = 0; turn < 4; turn++) {
+    world.run(4_000)
+    world.takeOver('b')
+  }
+  world.run(4_000)
+  return world
+}
+
+function takeover(seed: number, mutant: Mutant): Omit<WorldOptions, 'weather'> {
+  return {
+    seed,
+    mutant,
+    regions: ['a', 'b'],
+    limits: [aLimit({ weights: { a: 90, b: 10 } })],
+    trafficMs: 100,
+    measureMs: 100,
+    demand: (_id, region, nowMs) => (region === 'b' || nowMs > 10_000 ? 900 : 10),
+  }
+}
+
+/**
+ * A borrower is heard no more while it hears its lender acknowledge the same record again and again, and every third
+ * of its writes is in doubt: each time it goes on under a new fence.
+ */
+export const doubtUnheard: Scenario = (seed, mutant = FAITHFUL) => {
+  const world = new World({ ...takeover(seed, mutant), weather: FAIR, doubt: 0.3 })
+  world.run(8_000)
+  world.network.cut('b', 'a')
+  world.run(20_000)
   return world
 }
 

@@ -44,6 +44,11 @@ export function keyOf(limit: LedgerLimit): CounterId {
   return counterId({ group: 0, limitId: limit.id, usageEpoch: limit.usageEpoch, name: 'k=v' })
 }
 
+/** How a daemon is reached that led a region and does not know that another does. */
+export function formerlyOf(region: string): string {
+  return `${region} before`
+}
+
 export function aLimit(
   change: Partial<LedgerLimit> & { readonly weights?: Record<string, number> },
 ): LedgerLimit {
@@ -139,6 +144,24 @@ export class World {
     })
   }
 
+  /**
+   * The leader loses its lease, and a standby with a clock of its own takes over over the same store. The one that
+   * led has stopped by then or, where that rule is broken, goes on by the way `formerlyOf` names.
+   */
+  takeOver(region: string): void {
+    const site = this.site(region)
+    const former = site.daemon
+    const store = new StoreModel(this.ids, (id) => this.limitOf(id))
+    if (this.#options.mutant?.outlivesLease === true) {
+      const via = formerlyOf(region)
+      this.network.join(via, (record) => former.hear(record))
+      former.outlive({ store, publish: (record) => this.network.send(record, via) })
+      this.#repeat(TICK_MS, () => former.tick())
+    } else former.crash()
+    site.daemon = this.#aDaemon(site.region, site.store, former.skewMs)
+    site.daemon.start('kept')
+  }
+
   /** The store restarts; its daemon goes on and writes what it knows. */
   restartStore(region: string): void {
     const { daemon, store } = this.site(region)
@@ -168,25 +191,21 @@ export class World {
   }
 
   #build(region: string): Site {
+    const store = new StoreModel(this.ids, (id) => this.limitOf(id))
+    const skewMs = this.random.between(-CLOCK_SKEW_MAX_MS / 2, CLOCK_SKEW_MAX_MS / 2)
+    return { region, daemon: this.#aDaemon(region, store, skewMs), store }
+  }
+
+  #aDaemon(region: string, store: StoreModel, skewMs: number): DaemonModel {
     const { random, scheduler, planner, network } = this
     const { mutant = FAITHFUL, doubt = 0 } = this.#options
-    const store = new StoreModel(this.ids, (id) => this.limitOf(id))
     const publish = (record: RegionRecord): void => {
       if (planner.hear(record)) this.#announce()
       network.send(record)
     }
-    const setting = {
-      region,
-      random,
-      scheduler,
-      store,
-      mutant,
-      doubt,
-    }
     const readPlane = () => planner.plane
-    const skewMs = random.between(-CLOCK_SKEW_MAX_MS / 2, CLOCK_SKEW_MAX_MS / 2)
-    const daemon = new DaemonModel({ ...setting, publish, readPlane }, this.#aClock(), skewMs)
-    return { region, daemon, store }
+    const setting = { region, random, scheduler, store, mutant, doubt, publish, readPlane }
+    return new DaemonModel(setting, this.#aClock(), skewMs)
   }
 
   #aClock(): Clock {
