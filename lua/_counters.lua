@@ -30,19 +30,6 @@ body.
 -- A tracked counter stays this much longer, so that it outlives the pause in which its daemon restarts.
 local TRACKED_KEEP_MS = 600000
 
--- Most counters that wait in one hot set; a reader takes them out. Beyond it they are noted by a later check.
-local HOT_MAX = 4096
-local HOT_TTL_S = 600
--- A counter is noted once it has less than this left of its share.
-local LOW_PARTS, LOW_OF = 3, 10
-
--- Totals are kept in a ring of windows for each limit, and once over all time. Each entry begins with a mark: the
--- window's index, or the second in which the hash's expiry was set.
-local RING_WINDOWS = 64
-local TOTALS_FORMAT = '<dddd' -- mark, admitted, denied, returned
-local TOTALS_KEEP_S = 604800
-local TOTALS_RENEW_S = 3600
-
 local function read_tail(C, text, meta)
   local admitted, denied, returned, boot, home, borrowed, exp_us, pinned =
     unpack_from(TAIL_FORMAT, text, COUNTER_SIZE + 1)
@@ -144,10 +131,7 @@ local function totals_field(L)
   return integer(L.id) .. '.' .. integer(L.usage_epoch)
 end
 
--- Names the window entries that changed since the daemon last read, so that it need not read those of every limit.
--- Nothing is searched for long: beyond CHANGED_MAX it says "any", and the daemon reads all.
-local CHANGED, CHANGED_MAX, ANY_CHANGED = 'changed', 16384, '*'
-
+-- See CHANGED.
 local function with_changed(changed, field)
   if changed == ANY_CHANGED then return changed end
   if string.find(changed, ',' .. field .. ',', 1, true) then return changed end

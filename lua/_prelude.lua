@@ -45,6 +45,25 @@ local HOLDER_FORMAT = '<I4I4I4I4'
 -- Replies in place of a result. None of them has changed anything.
 local STALE, NOT_SERVED, OTHER_SERVER, BAD_INPUT, FENCED, OTHER_TIME = 1, 2, 3, 4, 5, 6
 
+local SNAP_TOKENS_MAX = 1e-9
+
+-- Most counters that wait in one hot set; a reader takes them out. Beyond it they are noted by a later check.
+local HOT_MAX = 4096
+local HOT_TTL_S = 600
+-- A counter is noted once it has less than this left of its share.
+local LOW_PARTS, LOW_OF = 3, 10
+
+-- Totals are kept in a ring of windows for each limit, and once over all time. Each entry begins with a mark: the
+-- window's index, or the second in which the hash's expiry was set.
+local RING_WINDOWS = 64
+local TOTALS_FORMAT = '<dddd' -- mark, admitted, denied, returned
+local TOTALS_KEEP_S = 604800
+local TOTALS_RENEW_S = 3600
+
+-- Names the window entries that changed since the daemon last read, so that it need not read those of every limit.
+-- Nothing is searched for long: beyond CHANGED_MAX it says "any", and the daemon reads all.
+local CHANGED, CHANGED_MAX, ANY_CHANGED = 'changed', 16384, '*'
+
 local function now_us()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]

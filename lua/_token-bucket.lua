@@ -5,7 +5,6 @@ before it, the slot, and the instant of the last grant.
 ]]
 local GRANTS_FORMAT = '<dddd'
 local GRANTS_SIZE = 32
-local SNAP_TOKENS_MAX = 1e-9
 
 -- Rate, size and snap of a bucket under some numbers and units.
 local function terms_of(capacity, window_us, burst, units)

@@ -54,7 +54,7 @@ export const SCRIPTS = {
     keys: ['meta', 'hot', 'usage', 'counters...'],
     args: ['version', 'limits', 'checks'],
     loader: 'serve',
-    includes: COUNTERS,
+    includes: ['_prelude', '_usual-checks', ALGORITHM_FILES, '_counters'],
   },
   'give-back': {
     keys: ['meta', 'usage', 'counters...'],

@@ -11,14 +11,18 @@ const FROM_KEY = `(function()
 end)()`
 
 /** Expiry runs on real time, which stands beside test time; put off so that a slow test loses no counter. */
-const EXPIRY = 'integer(keep_ms(C, now))'
+const EXPIRIES = ['keep_ms(C, now)', 'keep']
 const PUT_OFF_MS = 3_600_000
 
 /** The scripts of the product with their one reading of the clock replaced by a key that the test sets. */
 export function scriptsWithTestTime(): ScriptTexts {
   const texts = Object.entries(readScripts()).map(([name, text]) => [
     name as ScriptName,
-    text.replaceAll(REAL, FROM_KEY).replaceAll(EXPIRY, `integer(${PUT_OFF_MS} + keep_ms(C, now))`),
+    EXPIRIES.reduce(
+      (changed, expiry) =>
+        changed.replaceAll(`integer(${expiry})`, `integer(${PUT_OFF_MS} + ${expiry})`),
+      text.replaceAll(REAL, FROM_KEY),
+    ),
   ])
   return Object.fromEntries(texts) as ScriptTexts
 }
