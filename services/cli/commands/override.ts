@@ -33,7 +33,10 @@ function addSet(override: Command, io: Io): void {
     .argument('<domain/name>', 'the policy')
     .argument('<value>', "value of the tenant's entry")
     .option('--tier <tier>', 'a tier of the policy')
-    .option('--capacity <limit=tokens[:burst]...>', 'numbers of its own, by the name of the limit')
+    .option(
+      '--capacity <limit=tokens:burst...>',
+      'numbers of its own by limit; without a burst, as much',
+    )
     .option('--unlimited', 'always allow it')
     .option('--deny', 'deny it everything')
     .option('--expires <time>', 'until then, such as 2027-01-31T00:00:00Z')
