@@ -8,7 +8,7 @@
 import type { PolicyIndex } from '../../shared/core/policy-index.ts'
 import { QuotaError } from '../../shared/errors.ts'
 import { countDecision } from './metrics.ts'
-import { type AsideDescriptor, type Ask, type SplitAsk, splitAsk } from './parts.ts'
+import { type AsideDescriptor, type Ask, type SplitAsk, singlePart, splitAsk } from './parts.ts'
 import {
   type DecideContext,
   type Decided,
@@ -56,6 +56,8 @@ export async function decide(context: DecideContext, ask: Ask): Promise<Verdict>
   if (index === null) {
     throw new QuotaError('QUOTA_STORE_UNAVAILABLE', 'no policies have been read from Redis yet')
   }
+  const single = singlePart(context, index, ask)
+  if (single !== null) return conclude(context, [await decideGroup(context, single, ask.cost)])
   const { parts, aside } = splitAsk(context, index, ask)
   const [only] = parts
   if (aside.length > 0) return await decideBesides(context, { ask, index, parts, aside })

@@ -17,15 +17,15 @@ describe('RouteTable', () => {
   it('holds a bounded number of routes, and routes as before what it forgot', () => {
     const routes = table()
     const first = routes.find(index, 'api', tenant('0'))
-    for (let id = 1; id < 140_000; id++) routes.find(index, 'api', tenant(String(id)))
-    expect(routes.size).toBeLessThanOrEqual(2 * 65_536)
+    for (let id = 1; id < 280_000; id++) routes.find(index, 'api', tenant(String(id)))
+    expect(routes.size).toBeLessThanOrEqual(2 * 131_072)
     expect(routes.find(index, 'api', tenant('0'))).toEqual(first)
   })
 
   it('keeps what is asked for again and again', () => {
     const routes = table()
     const first = routes.find(index, 'api', tenant('busy'))
-    for (let id = 0; id < 140_000; id++) {
+    for (let id = 0; id < 280_000; id++) {
       routes.find(index, 'api', tenant(String(id)))
       if (id % 1_000 === 0) expect(routes.find(index, 'api', tenant('busy'))).toBe(first)
     }
