@@ -131,11 +131,23 @@ describe('a reply', () => {
     await sql`alter table audit add column internal_note text default 'secret note'`.execute(
       admin.db,
     )
+    for (const table of ['overrides', 'tokens']) {
+      const note = sql.raw(
+        `alter table ${table} add column internal_note text default 'secret note'`,
+      )
+      await sql`${note}`.execute(admin.db)
+    }
+    const override = await admin.call('PUT', `${POLICY}/overrides/acme`, { deny: true })
+    const token = await admin.call('POST', '/v1/tokens', { name: 'noted', scopes: ['quota:read'] })
+    expect([override.status, token.status]).toEqual([200, 201])
+    expect(JSON.stringify([override.body, token.body])).not.toContain('secret note')
     await admin.follower.stepOnce()
     const urls = [
       '/v1/policies',
       POLICY,
       `${POLICY}/status`,
+      `${POLICY}/overrides`,
+      '/v1/tokens',
       '/v1/regions',
       '/v1/regions/us-east-1',
     ]

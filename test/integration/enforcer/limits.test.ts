@@ -148,6 +148,15 @@ describe.each(ALGORITHMS)('a limit by %s', (algorithm) => {
     expect((await enforcer.check('x'.repeat(1_025), { domain })).status).toBe(400)
   })
 
+  it('counts one subject apart under two policies with equal limits (B073)', async () => {
+    for (let policy = 0; policy < 2; policy++) {
+      const limits = [{ algorithm, capacity: 3, windowMs: HOUR_MS }]
+      const domain = await aDomain(aPolicy({ limits }))
+      const checks = Array.from({ length: 5 }, () => enforcer.check('twin', { domain }))
+      expect(admitted(await Promise.all(checks))).toBe(3)
+    }
+  })
+
   it('leaves no counter without an end in Redis (B080)', async () => {
     const domain = await aDomain(
       aPolicy({ limits: [{ algorithm, capacity: 3, windowMs: 60_000 }] }),

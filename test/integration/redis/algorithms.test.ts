@@ -221,6 +221,13 @@ describe('windows', () => {
     expect(await region.check(0)).toMatchObject({ allowed: false, remaining: 0 })
   })
 
+  it.each(WINDOWS)('B074: a %s raised from 10 to 12 with 8 used has 4 left', async (algorithm) => {
+    await begin({ algorithm, capacity: 10, windowMs: 3_600_000 })
+    expect(await region.admitted(8)).toBe(8)
+    await region.write([aLimit({ algorithm, capacity: 12, windowMs: 3_600_000 })])
+    expect(await region.admitted(10)).toBe(4)
+  })
+
   it('a sliding counter whose windows change forgets nothing and locks for no longer than they are', async () => {
     const algorithm = 'sliding_counter'
     await begin({ algorithm, capacity: 10, windowMs: 3_600_000 }, 3_599_000)

@@ -25,6 +25,29 @@ describe('a changed limit', () => {
     expect(await region.check(0)).toMatchObject({ remaining: 50 })
   })
 
+  it('B118: clamps a share to its part of the lowered limit, and lets it rise to its part again', async () => {
+    await region.begin([aLimit({ capacity: 100 })])
+    await region.share({ id: region.counter(), home: POOL_UNITS / 2, pinned: true })
+    await region.write([aLimit({ capacity: 10 })])
+    expect(await region.check(0)).toMatchObject({ remaining: 5 })
+    await region.check(5)
+    await region.time.advanceMs(400)
+    expect(await region.check(0)).toMatchObject({ remaining: 2 })
+    await region.write([aLimit({ capacity: 50 })])
+    await region.time.advanceMs(10_000)
+    expect(await region.check(0)).toMatchObject({ remaining: 25 })
+  })
+
+  it('B118: takes no more back of a lease than the lowered limit holds', async () => {
+    await region.begin([aLimit({ capacity: 100 })])
+    expect((await region.lease('one', 40))?.tokens).toBe(40)
+    await region.write([aLimit({ capacity: 30 })])
+    await region.giveUp('one', 40)
+    expect((await region.check(0)).remaining).toBeLessThanOrEqual(30)
+    await region.time.advanceMs(1_000)
+    expect(await region.check(0)).toMatchObject({ remaining: 30 })
+  })
+
   it('refills at the old rate up to the change and at the new one after it', async () => {
     await region.begin([aLimit({ capacity: 10, burst: 100 })])
     await region.check(100)

@@ -77,6 +77,15 @@ describe('limits that an enforcer holds in memory', () => {
     expect(local.size).toBeLessThanOrEqual(20_000)
   })
 
+  it('B073: are counted apart for policies with equal limits and one subject', () => {
+    const local = enforcer()
+    const three = { capacity: 3, burst: 3 }
+    const counted = ['1.0:tenant=acme', '2.0:tenant=acme'].map((counter, index) =>
+      admitted(local, 10, target(counter, { ...three, id: index + 1 })),
+    )
+    expect(counted).toEqual([3, 3])
+  })
+
   it('begin anew when their numbers change', () => {
     const local = enforcer()
     admitted(local, 1_000)

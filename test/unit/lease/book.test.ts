@@ -169,6 +169,14 @@ describe('LeaseBook', () => {
     expect(book.size).toBeLessThanOrEqual(1_024)
   })
 
+  it('B073: takes from no block of another policy, though subject and limit are the same', async () => {
+    makeHot('1.0:tenant=acme')
+    await last().answer({ tokens: 3 })
+    expect(book.take(check('2.0:tenant=acme'), 1)).toBeNull()
+    const own = Array.from({ length: 5 }, () => book.take(check('1.0:tenant=acme'), 1))
+    expect(own.filter((answer) => answer !== null)).toHaveLength(3)
+  })
+
   it('takes from all limits of a check or from none', async () => {
     makeHot('a')
     await last().answer({ tokens: 100 })

@@ -49,7 +49,24 @@ describe('a policy document', () => {
     })
   })
 
-  const notTokens = [-5, -0.5, 1.5, '10', 1e21, 2 ** 53, null, undefined, true, [], '', '1 minute']
+  const notTokens = [
+    -5,
+    -0.5,
+    1.5,
+    '10',
+    1e21,
+    2 ** 53,
+    null,
+    undefined,
+    true,
+    [],
+    '',
+    '1 minute',
+    '60',
+    '1m',
+    '1M',
+    'PT1M',
+  ]
   it.each(['capacity', 'windowMs', 'burst'])(
     'with a bad %s is refused by its field (B125, B127)',
     (field) => {
