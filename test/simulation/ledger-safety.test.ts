@@ -9,7 +9,7 @@ import { eachOf, seedBatches } from './seeds.ts'
  * together pass a limiter that sees them all. `npm run test:long` plays twenty times as many.
  */
 describe('anytime, whatever links, clocks, daemons and stores do', () => {
-  it.each(seedBatches(80))(
+  it.each(seedBatches(60))(
     'no limit is exceeded, while base splits change too (seeds $first to $last)',
     (batch) => eachOf(batch, (seed) => runChaos({ seed, forMs: 40_000 })),
   )
@@ -31,9 +31,11 @@ describe('the trouble that the simulation makes', () => {
       'heal',
       'healing cut',
       'lost region',
+      'lowered limit',
       'one-way cut',
       'removal',
       'store restart',
+      'takeover',
     ])
     const states = results.flatMap(({ world }) => world.sites.map((site) => site.daemon.state))
     for (const { alarms } of states) {

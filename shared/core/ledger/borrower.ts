@@ -26,7 +26,9 @@ export function receiveLoans(draft: Draft, record: RegionRecord): void {
   if (isLater([incarnation, term], [borrow.incarnation, borrow.term])) {
     beginTerm(draft, record.from, { incarnation, term, dead: false })
   } else if (isLater([borrow.incarnation, borrow.term], [incarnation, term])) {
-    raiseAlarm(draft, record.from, 'unknown-term')
+    // A term that lives was heard of in this very life. One that is dead may be known from the store alone, and then
+    // the first record that is heard may be a straggler from before it.
+    if (!borrow.dead) raiseAlarm(draft, record.from, 'unknown-term')
     return
   }
   if (pairOf(draft, record.from).borrow.dead) return

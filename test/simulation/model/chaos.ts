@@ -37,6 +37,7 @@ export function runChaos(options: ChaosOptions): ChaosResult {
     seed: options.seed,
     regions,
     limits,
+    keys: random.pick([1, 1, 3]),
     weather: someWeather(random),
     demand: calmed(someDemand(random, regions, limits), options.calmMs),
     trafficMs: 200,
@@ -109,7 +110,8 @@ function someDemand(random: Random, regions: readonly string[], limits: readonly
     const limit = limits[place]
     if (limit === undefined) return 0
     const phase = Math.floor(nowMs / phaseMs)
-    const part = new Random(seed + phase * 101 + place * 7 + regions.indexOf(region) * 13)
+    const key = Number(id.slice(id.indexOf('=v') + 2)) * 17
+    const part = new Random(seed + phase * 101 + place * 7 + regions.indexOf(region) * 13 + key)
     part.next()
     const rate = (limit.capacity * 1_000) / limit.windowMs
     return rate * part.pick([0, 0, 0.02, 0.3, 0.9, 2])
@@ -146,6 +148,7 @@ function troublesOf(world: World, random: Random, options: ChaosOptions): readon
       },
     ],
     ['daemon crash', ifUp(() => world.crashDaemon(one, downMs))],
+    ['takeover', ifUp(() => world.takeOver(one))],
     ['store restart', ifUp(() => world.restartStore(one))],
     [
       'removal',
@@ -160,6 +163,8 @@ function troublesOf(world: World, random: Random, options: ChaosOptions): readon
     const weights = someWeights(random, regions)
     troubles.push(['epoch', () => world.openEpoch(limitId, weights)])
     troubles.push(['epoch', () => world.openEpoch(limitId, weights)])
+    const part = random.pick([0.3, 0.7])
+    troubles.push(['lowered limit', () => world.lowerLimit(limitId, part)])
   }
   return troubles
 }

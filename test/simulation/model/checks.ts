@@ -92,8 +92,10 @@ function isAtRest({ store, daemon }: Site, limit: LedgerLimit): boolean {
 
 /** All admissions of one key, against one limiter that sees them all. */
 export class Reference {
-  readonly #limit: LedgerLimit
+  #limit: LedgerLimit
   readonly #windows = new Map<number, number>()
+  /** Most that was allowed at some time of a window. */
+  readonly #allowed = new Map<number, number>()
   #tokens: number
   #atMs = 0
 
@@ -102,18 +104,34 @@ export class Reference {
     this.#tokens = limit.burst
   }
 
+  /** Goes on under other numbers: a smaller burst is all that a bucket keeps. */
+  follow(limit: LedgerLimit, nowMs: number): void {
+    if (limit.capacity === this.#limit.capacity) return
+    this.#refill(nowMs)
+    this.#limit = limit
+    this.#tokens = Math.min(limit.burst, this.#tokens)
+  }
+
   /** `window` is what the region that admitted labels this instant with. */
   admit(tokens: number, nowMs: number, window: number): void {
-    const { algorithm, capacity, burst, windowMs } = this.#limit
+    const { algorithm, capacity } = this.#limit
     if (algorithm === 'fixed_window') {
       const count = (this.#windows.get(window) ?? 0) + tokens
+      const allowed = Math.max(this.#allowed.get(window) ?? 0, capacity)
       this.#windows.set(window, count)
-      if (count > capacity) throw new Violation('window', `${count} of ${capacity} in ${window}`)
+      this.#allowed.set(window, allowed)
+      if (count > allowed) throw new Violation('window', `${count} of ${allowed} in ${window}`)
       return
     }
-    const rate = (capacity / windowMs) * (1 + DRIFT)
-    this.#tokens = Math.min(burst, this.#tokens + rate * (nowMs - this.#atMs)) - tokens
-    this.#atMs = nowMs
+    this.#refill(nowMs)
+    this.#tokens -= tokens
     if (this.#tokens < -1e-6) throw new Violation('bucket', `${-this.#tokens} tokens too many`)
+  }
+
+  #refill(nowMs: number): void {
+    const { capacity, burst, windowMs } = this.#limit
+    const rate = (capacity / windowMs) * (1 + DRIFT)
+    this.#tokens = Math.min(burst, this.#tokens + rate * (nowMs - this.#atMs))
+    this.#atMs = nowMs
   }
 }

@@ -278,8 +278,8 @@ export class DaemonModel {
   #apply(effect: Extract<LedgerEffect, { kind: 'write-pairs' | 'write-homes' }>): void {
     const { store, mutant } = this.#setting
     if (effect.kind === 'write-homes') {
-      store.writeHomes(effect.homes, effect.recovering, this.storeMs())
-      store.plane = this.#given
+      const { homes, recovering } = effect
+      store.writeHomes(homes, { recovering, plane: this.#given }, this.storeMs())
       return
     }
     if (mutant.losesPairs === true) return

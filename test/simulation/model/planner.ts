@@ -16,6 +16,8 @@ export class Planner {
   readonly #adopted = new Map<number, Set<string>>()
   readonly #certificates = new Map<string, Certificate>()
   readonly #isPatient: boolean
+  /** Limits whose capacity is smaller than it was. */
+  readonly lowered = new Set<number>()
   epochs = 0
   removals = 0
 
@@ -47,6 +49,18 @@ export class Planner {
     const base = splitBase(Object.fromEntries(here), limit.capacity)
     this.#adopted.set(limitId, new Set())
     this.#change({ ...limit, epoch: limit.epoch + 1, base, previousBase: limit.base })
+    return true
+  }
+
+  /** Lowers a limit to a part of itself, once. */
+  lower(limitId: number, part: number): boolean {
+    const limit = this.plane.limits.get(limitId)
+    if (limit === undefined || this.lowered.has(limitId)) return false
+    this.lowered.add(limitId)
+    const [capacity, burst] = [limit.capacity, limit.burst].map((tokens) =>
+      Math.max(1, Math.floor(tokens * part)),
+    )
+    this.#change({ ...limit, capacity: capacity ?? 1, burst: burst ?? 1 })
     return true
   }
 

@@ -87,7 +87,7 @@ export class StoreModel {
   /** Units that enforcers may use of a key at this instant. */
   effective(id: CounterId, storeMs: number): number {
     if (!this.isServing || this.isFencedOff) return 0
-    const part = this.homes.get(this.#limitOf(id).id)
+    const part = this.homes.get(this.#limit(id).id)
     const share = this.shares.get(id)
     const home = share?.home ?? part ?? 0
     if (this.isRecovering) return 0
@@ -97,7 +97,7 @@ export class StoreModel {
   /** Admits what fits of `attempts` tokens and returns how many that were. */
   attempt(id: CounterId, attempts: number, storeMs: number): number {
     if (!this.isServing || this.isFencedOff || attempts === 0) return 0
-    const limit = this.#limitOf(id)
+    const limit = this.#limit(id)
     const room =
       limit.algorithm === 'fixed_window'
         ? this.#windowRoom(id, limit, storeMs)
@@ -112,7 +112,7 @@ export class StoreModel {
   }
 
   writeShare(write: ShareWrite, storeMs: number, toStoreMs: (ms: number) => number): ShareOutcome {
-    const limit = this.#limitOf(write.id)
+    const limit = this.#limit(write.id)
     this.settle(write.id, storeMs)
     if (write.shrinks && limit.algorithm === 'fixed_window') {
       const left = shareTokens(limit.capacity, write.home + write.borrowed)
@@ -132,16 +132,22 @@ export class StoreModel {
     return 'written'
   }
 
-  writeHomes(homes: ReadonlyMap<number, number>, recovering: boolean, storeMs: number): void {
+  /** With the plane that they are of, whose numbers are in force from here on. */
+  writeHomes(
+    homes: ReadonlyMap<number, number>,
+    { recovering, plane }: { readonly recovering: boolean; readonly plane: Plane | null },
+    storeMs: number,
+  ): void {
     for (const id of this.#levels.keys()) this.settle(id, storeMs)
     this.homes = homes
+    this.plane = plane
     this.isRecovering = recovering
     for (const id of this.#levels.keys()) this.settle(id, storeMs)
   }
 
   /** Brings a bucket up to now under its present share, whose burst is all it keeps. */
   settle(id: CounterId, storeMs: number): void {
-    const limit = this.#limitOf(id)
+    const limit = this.#limit(id)
     if (limit.algorithm === 'token_bucket') this.#bucketRoom(id, limit, storeMs)
   }
 
@@ -179,6 +185,12 @@ export class StoreModel {
     }
     const { counts } = this.#levelOf(id)
     return Math.max(counts.get(window) ?? 0, counts.get(first) ?? 0)
+  }
+
+  /** As this region enforces it. */
+  #limit(id: CounterId): LedgerLimit {
+    const limit = this.#limitOf(id)
+    return this.plane?.limits.get(limit.id) ?? limit
   }
 
   #levelOf(id: CounterId): Level {

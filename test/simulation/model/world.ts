@@ -20,6 +20,8 @@ export interface WorldOptions {
   readonly seed: number
   readonly regions: readonly string[]
   readonly limits: readonly LedgerLimit[]
+  /** Keys of each limit: they share the terms of a pair. One when left out. */
+  readonly keys?: number
   readonly weather: Weather
   /** Offered tokens a second of a key in a region at an instant. */
   readonly demand: (id: CounterId, region: string, nowMs: number) => number
@@ -39,9 +41,10 @@ const ADVANCE_MS = 500
 /** Longer than the real daemons take, so that regions run under different policies for a while. */
 const ANNOUNCE_AGAIN_MS = 10_000
 
-/** One key of each limit. */
-export function keyOf(limit: LedgerLimit): CounterId {
-  return counterId({ group: 0, limitId: limit.id, usageEpoch: limit.usageEpoch, name: 'k=v' })
+/** The first key of a limit, or another. */
+export function keyOf(limit: LedgerLimit, place = 0): CounterId {
+  const name = place === 0 ? 'k=v' : `k=v${place}`
+  return counterId({ group: 0, limitId: limit.id, usageEpoch: limit.usageEpoch, name })
 }
 
 /** How a daemon is reached that led a region and does not know that another does. */
@@ -86,12 +89,15 @@ export class World {
   constructor(options: WorldOptions) {
     this.#options = options
     this.random = new Random(options.seed)
-    this.#limitIds = new Map(options.limits.map((limit) => [keyOf(limit), limit.id]))
+    const keys = options.limits.flatMap((limit) =>
+      Array.from({ length: options.keys ?? 1 }, (_, place) => ({ limit, id: keyOf(limit, place) })),
+    )
+    this.#limitIds = new Map(keys.map(({ limit, id }) => [id, limit.id]))
     this.ids = [...this.#limitIds.keys()]
     this.network = new Network(this.scheduler, this.random, options.weather)
     const isPatient = options.mutant?.certifiesAtOnce !== true
     this.planner = new Planner(options.regions, options.limits, isPatient)
-    this.#references = new Map(options.limits.map((limit) => [keyOf(limit), new Reference(limit)]))
+    this.#references = new Map(keys.map(({ limit, id }) => [id, new Reference(limit)]))
     this.sites = options.regions.map((region) => this.#build(region))
     for (const site of this.sites) {
       this.network.join(site.region, (record) => site.daemon.hear(record))
@@ -112,7 +118,10 @@ export class World {
   check(): void {
     checkPool(this.sites, this.ids)
     checkPairs(this.sites)
-    checkFloors(this.sites, this.ids, (id) => this.limitOf(id))
+    // What was lent before a limit was lowered may be of the floor that it has since.
+    const steady = this.ids.filter((id) => !this.planner.lowered.has(this.limitOf(id).id))
+    checkFloors(this.sites, steady, (id) => this.limitOf(id))
+    if (this.planner.lowered.size > 0) this.#followLimits()
   }
 
   limitOf(id: CounterId): LedgerLimit {
@@ -134,9 +143,11 @@ export class World {
 
   /** The daemon dies; the store goes on. It begins again after a while, knowing only what the store holds. */
   crashDaemon(region: string, downMs: number): void {
-    const { daemon, store } = this.site(region)
-    daemon.crash()
+    const site = this.site(region)
+    const { store } = site
+    site.daemon.crash()
     this.scheduler.after(downMs, () => {
+      const { daemon } = site
       if (store.isFencedOff) return
       // A recovery that was not over, or a store not yet written again, leaves nothing to rely on.
       if (store.isServing && !store.isRecovering) daemon.start('kept', this.#aClock())
@@ -150,6 +161,8 @@ export class World {
    */
   takeOver(region: string): void {
     const site = this.site(region)
+    // What was not serving, or recovers, is not kept: that is a crash, not a takeover.
+    if (!site.store.isServing || site.store.isRecovering) return
     const former = site.daemon
     const store = new StoreModel(this.ids, (id) => this.limitOf(id))
     if (this.#options.mutant?.outlivesLease === true) {
@@ -188,6 +201,23 @@ export class World {
   /** A new base split for one limit, if the last is complete; told to each region at its own time. */
   openEpoch(limitId: number, weights: Record<string, number>): void {
     if (this.planner.openEpoch(limitId, weights)) this.#announce()
+  }
+
+  /** A smaller capacity for one limit, once; each region applies it when it hears of it. */
+  lowerLimit(limitId: number, part: number): void {
+    if (this.planner.lower(limitId, part)) this.#announce()
+  }
+
+  /** The references allow what the largest limit does that some region still enforces. */
+  #followLimits(): void {
+    for (const [id, reference] of this.#references) {
+      const limitId = this.#limitIds.get(id) ?? -1
+      const enforced = this.sites
+        .filter(({ store }) => store.isServing && !store.isFencedOff)
+        .map(({ store }) => store.plane?.limits.get(limitId) ?? this.limitOf(id))
+      const [largest] = enforced.sort((one, other) => other.capacity - one.capacity)
+      if (largest !== undefined) reference.follow(largest, this.scheduler.nowMs)
+    }
   }
 
   #build(region: string): Site {
