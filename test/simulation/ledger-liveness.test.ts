@@ -140,6 +140,29 @@ describe('a partition', () => {
   })
 })
 
+describe('a region that comes late', () => {
+  it('gets a share within a lease while others hold the whole limit, which is never exceeded (B151)', () => {
+    const limit = aLimit({ weights: { a: 50, b: 50, c: 0 } })
+    // The world itself checks after every step that the shares sum to the pool at most.
+    eachSeed(5, (seed) => {
+      const lateMs = 12_000
+      const world = aWorld(seed, limit, (nowMs) => ({
+        a: 700,
+        b: 700,
+        c: nowMs > lateMs ? 400 : 0,
+      }))
+      for (const other of ['a', 'b']) world.network.cutBoth('c', other)
+      world.run(lateMs)
+      const [a = 0, b = 0, c = 0] = sharesOf(world, limit)
+      expect([a + b, c]).toEqual([POOL_UNITS, 0])
+      world.network.heal()
+      world.run(LOAN_TTL_MS)
+      expect(sharesOf(world, limit)[2]).toBeGreaterThan(9_000)
+      expect(admittedIn(world, 1_000)).toBeLessThanOrEqual(1_001 + limit.burst)
+    })
+  })
+})
+
 describe('eventually, when the trouble ends', () => {
   it('every unit is in use again and every region knows the same loans', () => {
     eachSeed(20, (seed) => {

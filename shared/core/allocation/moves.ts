@@ -36,21 +36,29 @@ export function isAnyShort(claims: readonly Claim[], limit: AllocatedLimit): boo
 
 export function planMoves(claims: readonly Claim[], targets: readonly Target[]): MovePlan {
   const shares = new Map(claims.map((claim) => [claim.region, claim.share]))
-  const surplusMin = claims.some((claim) => claim.hungry) ? SURPLUS_MIN_HUNGRY : SURPLUS_MIN
   const shareOf = (target: Target): number => shares.get(target.region) ?? 0
+  const short = targets.filter(
+    (target) => shareOf(target) + needMin(target.need) <= Math.min(target.need, target.target),
+  )
+  const takers = short.map((target) => ({
+    region: target.region,
+    units: target.target - shareOf(target),
+  }))
+  const isAnyEmpty = short.some((target) => shareOf(target) === 0)
+  const surplusMin = isAnyEmpty ? 0 : leastSurplus(claims)
   const donors = targets
     .map((target) => ({ region: target.region, units: shareOf(target) - target.target }))
     .filter(({ units }) => units > surplusMin)
-  const takers = targets
-    .filter(
-      (target) => shareOf(target) + needMin(target.need) <= Math.min(target.need, target.target),
-    )
-    .map((target) => ({ region: target.region, units: target.target - shareOf(target) }))
   return {
     transfers: matchInOrder(donors, takers),
     short: takers.map(({ region }) => region),
     donors: donors.map(({ region }) => region),
   }
+}
+
+/** Not asked for where a region has nothing at all: what it is due may be little from each of many. */
+function leastSurplus(claims: readonly Claim[]): number {
+  return claims.some((claim) => claim.hungry) ? SURPLUS_MIN_HUNGRY : SURPLUS_MIN
 }
 
 /** A region that holds nothing at all may need less than NEED_MIN and still be unable to admit anything. */
