@@ -52,7 +52,7 @@ describe('the share of a bucket', () => {
     expect(await region.check(0)).toMatchObject({ remaining: 10 })
   })
 
-  it('lapses at its deadline without the daemon, and is settled piecewise over it', async () => {
+  it('lapses at its deadline without the daemon, and is settled piecewise over it (B152)', async () => {
     const id = await beginHalf()
     await region.share({ id, home: HALF, borrowed: HALF, expiresAtMs: inMs(300) })
     await region.check(5)

@@ -14,7 +14,7 @@ const table = () => new RouteTable(createEnforcerMetrics(createRegistry({}, fals
 const tenant = (value: string) => ({ entries: [{ key: 'tenant', value }] })
 
 describe('RouteTable', () => {
-  it('holds a bounded number of routes, and routes as before what it forgot', () => {
+  it('holds a bounded number of routes, and routes as before what it forgot (B152)', () => {
     const routes = table()
     const first = routes.find(index, 'api', tenant('0'))
     for (let id = 1; id < 280_000; id++) routes.find(index, 'api', tenant(String(id)))

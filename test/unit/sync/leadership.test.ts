@@ -29,7 +29,7 @@ describe('the lease on a region', () => {
     expect(await leadership.claim(store)).toBe('taken')
   })
 
-  it('is gone at once when it is refused, and survives one renewal that fails', async () => {
+  it('is gone at once when it is refused, and survives one renewal that fails (B151)', async () => {
     const { leadership, store, clock } = aLeadership()
     await leadership.claim(store)
     store.fails = true
