@@ -1,7 +1,7 @@
 import { Agent } from 'undici'
-import { type Answer, limitHeaders, parseAnswer, refusalOf } from './answers.ts'
+import { type Answer, isRecord, limitHeaders, parseAnswer, refusalOf } from './answers.ts'
 import { QuotaClientError } from './quota-error.ts'
-import { type Check, encodeCheck } from './requests.ts'
+import { type Check, encodeCheck, type NamedCheck } from './requests.ts'
 
 export interface QuotaClientOptions {
   /** Enforcers of this region, such as `http://127.0.0.1:8080`; calls are spread over them. */
@@ -31,6 +31,9 @@ const NEVER_SENT = new Set([
 const ANSWER_BYTES_MAX = 4_194_304
 
 const KEEP_ALIVE_MS = 30_000
+
+/** A refund or release counts once, so it may be sent again; each time has the client's deadline. */
+const TAKE_BACK_ATTEMPTS_MAX = 3
 
 interface Reply {
   readonly status: number
@@ -103,6 +106,60 @@ export class QuotaClient {
     }
   }
 
+  /**
+   * Gives back what an allowed check took, because what it was for did not happen. Counts once however often it is sent,
+   * so it is repeated until an enforcer has answered; resolves with what became of it.
+   *
+   * `check` must carry the `requestId` that `answer` was given for. Rejects with QUOTA_CLIENT_UNAVAILABLE when no
+   * enforcer answered: then ask again, or leave it, and the tokens come back by themselves as if they had been used.
+   */
+  async refund(check: NamedCheck, answer: Pick<Answer, 'admittedAtUs'>): Promise<string> {
+    const { signal, ...body } = check
+    const { admittedAtUs } = answer
+    // The enforcer did not decide it, so nothing was taken.
+    if (admittedAtUs === undefined) return 'nothing'
+    return await this.#takeBack('/v1/refund', encodeCheck(body, { admittedAtUs }), signal)
+  }
+
+  /** Frees what the request holds of concurrency limits; repeated like a refund. */
+  async release(check: NamedCheck): Promise<string> {
+    const { signal, ...body } = check
+    return await this.#takeBack('/v1/release', encodeCheck(body), signal)
+  }
+
+  /**
+   * Runs `work` while the check's concurrency limits have room for it, and frees the room whichever way it ends.
+   *
+   * Resolves with null when the check is denied; `work` did not run then. A release that no enforcer answers is left to
+   * the limit's longest hold.
+   */
+  async hold<T>(check: Check, work: () => Promise<T>): Promise<{ readonly value: T } | null> {
+    const answer = await this.check(check)
+    if (!answer.allowed) return null
+    try {
+      return { value: await work() }
+    } finally {
+      const requestId = answer.requestId ?? check.requestId
+      const { signal: _mayBeAborted, ...named } = check
+      if (requestId !== undefined) await this.release({ ...named, requestId }).catch(ignore)
+    }
+  }
+
+  async #takeBack(path: string, body: string, signal: AbortSignal | undefined): Promise<string> {
+    let failure: unknown
+    for (let attempt = 0; attempt < TAKE_BACK_ATTEMPTS_MAX; attempt++) {
+      try {
+        const { body: reply } = await this.#post(path, body, signal)
+        return isRecord(reply) ? String(reply['outcome']) : 'unknown'
+      } catch (err) {
+        const isRefusal = err instanceof QuotaClientError && err.code === 'QUOTA_CLIENT_INVALID'
+        if (isRefusal || signal?.aborted === true) throw err
+        failure = err
+      }
+    }
+    throw failure
+  }
+
   /** Closes the connections once the calls in flight have ended. */
   async close(): Promise<void> {
     await this.#agent.close()
@@ -172,3 +229,6 @@ function describe(err: unknown): string {
   const code = codeOf(err)
   return code === '' && err instanceof Error ? err.message : code
 }
+
+/** What is held ends by itself after the limit's longest hold, so nothing is lost but time. */
+function ignore(): void {}

@@ -17,11 +17,17 @@ export interface Check {
   readonly signal?: AbortSignal
 }
 
+/** A check that can be taken back. */
+export type NamedCheck = Check & { readonly requestId: string }
+
 /** The JSON that an enforcer reads. */
-export function encodeCheck(check: Omit<Check, 'signal'>): string {
+export function encodeCheck(
+  check: Omit<Check, 'signal'>,
+  more: { readonly admittedAtUs?: number } = {},
+): string {
   const { domain, descriptors, cost, requestId } = check
   const encoded = descriptors.map((descriptor) => ({ entries: entriesOf(descriptor) }))
-  return JSON.stringify({ domain, descriptors: encoded, cost, requestId })
+  return JSON.stringify({ domain, descriptors: encoded, cost, requestId, ...more })
 }
 
 function entriesOf(descriptor: Descriptor): readonly DescriptorEntry[] {

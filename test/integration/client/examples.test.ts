@@ -19,6 +19,11 @@ beforeAll(async () => {
   const limits = [{ capacity: 2, windowMs: HOUR_MS, name: 'per-hour' }]
   region = await startRegion([
     aPolicy({ domain: 'api', name: 'per-tenant', match: [{ key: 'tenant' }], limits }),
+    aPolicy({
+      domain: 'work',
+      match: [{ key: 'pool' }],
+      limits: [{ algorithm: 'concurrency', capacity: 1, windowMs: HOUR_MS }],
+    }),
     aPolicy({ domain: 'egress', match: [{ key: 'provider' }], limits }),
   ])
   const enforcer = await region.startEnforcer()
@@ -86,5 +91,36 @@ describe('the examples of the client', () => {
     await expect(sendMail('c@example.org')).rejects.toMatchObject({ code: 'EGRESS_QUOTA' })
     expect(provider.seen).toHaveLength(2)
     await provider.close()
+  })
+})
+
+describe('what a check took', () => {
+  it('comes back once by a refund, however often it is sent', async () => {
+    const check = { domain: 'api', descriptors: [{ tenant: 'refunded' }], requestId: 'r-1' }
+    const answer = await client.check(check)
+    expect(await client.refund(check, answer)).toBe('refunded')
+    expect(await client.refund(check, answer)).toBe('repeated')
+    const { requestId: _none, ...peek } = { ...check, cost: 0 }
+    expect((await client.check(peek)).decisions[0]?.remaining).toBe(2)
+    expect(await client.refund(check, {})).toBe('nothing')
+  })
+
+  it('is held while its work runs, and freed whichever way that ends', async () => {
+    const check = { domain: 'work', descriptors: [{ pool: 'render' }] }
+    let end: () => void = () => {}
+    const first = client.hold(
+      check,
+      () =>
+        new Promise<void>((resolve) => {
+          end = resolve
+        }),
+    )
+    await expect.poll(() => client.hold(check, async () => 'second')).toBeNull()
+    end()
+    await first
+    await expect(client.hold(check, () => Promise.reject(new Error('mine')))).rejects.toThrow(
+      'mine',
+    )
+    expect(await client.hold(check, async () => 'third')).toEqual({ value: 'third' })
   })
 })
