@@ -30,7 +30,7 @@ export function denialOf(answer: Answer): Denial {
       type: 'about:blank',
       title: 'Too Many Requests',
       status: 429,
-      detail: detailOf(denied.length > 0, seconds),
+      detail: detailOf(denied, seconds),
       'violated-policies': denied.map(({ policy, limitName }) => `${policy}/${limitName}`),
     },
   }
@@ -43,8 +43,11 @@ function asDecision(
   return { allowed, reason, remaining, resetMs, retryAfterMs }
 }
 
-function detailOf(isKnown: boolean, seconds: number | null): string {
-  if (!isKnown) return 'The rate limiter is not available. Retry in a moment.'
+function detailOf(denied: Answer['decisions'], seconds: number | null): string {
+  if (denied.length === 0) return 'The rate limiter is not available. Retry in a moment.'
+  if (denied.some(({ reason }) => reason === 'deny_all')) {
+    return 'A policy denies every request. Retrying does not help.'
+  }
   if (seconds === null) return 'This request costs more than the limit ever admits at once.'
   return `Too many requests. Retry in ${seconds} second${seconds === 1 ? '' : 's'}.`
 }
