@@ -10,8 +10,8 @@ import {
 } from '../contexts.ts'
 import { CliError, EXIT } from '../errors.ts'
 import { type Io, say } from '../io.ts'
-import { table } from '../table.ts'
-import { printJson, printLines, withExamples } from './common.ts'
+import { outputFlags, show, withOutput } from '../output.ts'
+import { withExamples } from './common.ts'
 
 const setFlags = z.object({
   adminUrl: z.string(),
@@ -19,7 +19,6 @@ const setFlags = z.object({
   token: z.string().optional(),
   tokenFile: z.string().optional(),
 })
-const listFlags = z.object({ json: z.boolean().default(false) })
 
 /** Adds `quotaplane context …`. */
 export function addContextCommand(program: Command, io: Io): void {
@@ -106,8 +105,7 @@ function addList(context: Command, io: Io): void {
   const command = context
     .command('list')
     .description('list the contexts; the current one is marked with *')
-    .option('--json', 'print JSON on one line')
-    .action((options: unknown) => {
+    .action(async (options: unknown) => {
       const { current, contexts } = readContexts(io.env)
       const rows = Object.entries(contexts).map(([name, { adminUrl, token, tokenFile }]) => ({
         name,
@@ -115,14 +113,14 @@ function addList(context: Command, io: Io): void {
         adminUrl,
         token: tokenFile ?? (token === undefined ? 'none' : 'kept here'),
       }))
-      if (listFlags.parse(options).json) {
-        printJson(io, { contexts: rows })
-        return
-      }
-      const cells = rows.map((row) => [row.isCurrent ? '*' : '', row.name, row.adminUrl, row.token])
-      printLines(io, table(['', 'name', 'admin', 'token'], cells))
+      await show(io, outputFlags.parse(options), () => ({
+        data: { contexts: rows },
+        headers: ['', 'name', 'admin', 'token'],
+        rows: rows.map((row) => [row.isCurrent ? '*' : '', row.name, row.adminUrl, row.token]),
+        names: rows.map(({ name }) => name),
+      }))
     })
-  withExamples(command, ['quotaplane context list', 'quotaplane context list --json'])
+  withExamples(withOutput(command), ['quotaplane context list', 'quotaplane context list --json'])
 }
 
 function addDelete(context: Command, io: Io): void {

@@ -3,11 +3,13 @@ import { z } from 'zod'
 import { type OverrideReply, overrideListSchema } from '../../../shared/protocol/admin-replies.ts'
 import { CliError, EXIT } from '../errors.ts'
 import type { Io } from '../io.ts'
+import { outputFlags, show, withOutput, withWatch } from '../output.ts'
 import { parsePolicyId, policyPath } from '../policy-client.ts'
 import { adminOf } from '../settings.ts'
-import { grouped, table } from '../table.ts'
+import { grouped } from '../table.ts'
 import { adminFlags, printJson, printLines, withAdminFlags, withExamples } from './common.ts'
 
+const listFlags = adminFlags.extend(outputFlags.shape)
 const setFlags = adminFlags.extend({
   tier: z.string().optional(),
   capacity: z.array(z.string()).optional(),
@@ -63,15 +65,25 @@ function addList(override: Command, io: Io): void {
     .description('list the tenants that have other than their policy says')
     .argument('<domain/name>', 'the policy')
     .action(async (id: string, options: unknown) => {
-      const flags = adminFlags.parse(options)
+      const flags = listFlags.parse(options)
       const { domain, name } = parsePolicyId(id)
       const path = `${policyPath(domain, name)}/overrides?limit=100`
-      const pages = await adminOf(flags, io).readPages(path, overrideListSchema)
-      const overrides = pages.flatMap((page) => page.items)
-      if (flags.json) printJson(io, { overrides })
-      else printLines(io, table(['value', 'has', 'until'], overrides.map(rowOf)))
+      const client = adminOf(flags, io)
+      await show(io, flags, async () => {
+        const pages = await client.readPages(path, overrideListSchema)
+        const overrides = pages.flatMap((page) => page.items)
+        return {
+          data: { overrides },
+          headers: ['value', 'has', 'until'],
+          rows: overrides.map(rowOf),
+          names: overrides.map(({ value }) => value),
+        }
+      })
     })
-  withExamples(withAdminFlags(command), ['quotaplane override list api/per-tenant --json'])
+  withExamples(withWatch(withOutput(withAdminFlags(command))), [
+    'quotaplane override list api/per-tenant',
+    'quotaplane override list api/per-tenant -o name',
+  ])
 }
 
 function addRemove(override: Command, io: Io): void {

@@ -1,10 +1,10 @@
 import type { Command } from 'commander'
-import { stringify } from 'yaml'
 import { z } from 'zod'
 import { type PolicyReply, policyListSchema } from '../../../shared/protocol/admin-replies.ts'
 import { describeField } from '../admin-client.ts'
 import { CliError, EXIT } from '../errors.ts'
 import type { Io } from '../io.ts'
+import { formatOf, outputFlags, show, type View, withOutput, withWatch } from '../output.ts'
 import {
   type Applied,
   applyPolicy,
@@ -15,11 +15,12 @@ import {
 } from '../policy-client.ts'
 import { readPolicies } from '../policy-files.ts'
 import { adminOf } from '../settings.ts'
-import { grouped, table } from '../table.ts'
+import { grouped } from '../table.ts'
 import { adminFlags, printJson, printLines, withAdminFlags, withExamples } from './common.ts'
 
 const fileFlags = adminFlags.extend({ file: z.string() })
-const listFlags = adminFlags.extend({ domain: z.string().optional() })
+const getFlags = adminFlags.extend(outputFlags.shape)
+const listFlags = getFlags.extend({ domain: z.string().optional() })
 const FILE_HELP = 'YAML or JSON with one or more policies; - reads standard input'
 
 /** Adds `quotaplane policy …`. */
@@ -77,18 +78,25 @@ function addGet(policy: Command, io: Io): void {
     .description('print a policy as YAML that apply takes')
     .argument('<domain/name>', 'the policy')
     .action(async (id: string, options: unknown) => {
-      const flags = adminFlags.parse(options)
+      const flags = getFlags.parse(options)
       const { domain, name } = parsePolicyId(id)
-      const answer = await adminOf(flags, io).call({
-        method: 'GET',
-        path: policyPath(domain, name),
-      })
-      if (flags.json) printJson(io, answer.body)
-      else io.out.write(stringify(documentOf(parsePolicy(answer.body))))
+      const client = adminOf(flags, io)
+      await show(
+        io,
+        flags,
+        async () => {
+          const { body } = await client.call({ method: 'GET', path: policyPath(domain, name) })
+          const policy = parsePolicy(body)
+          // YAML is what apply takes; JSON is all that admin says.
+          const isJson = formatOf(flags, io, 'yaml') === 'json'
+          return { ...listView([policy]), data: isJson ? body : documentOf(policy) }
+        },
+        'yaml',
+      )
     })
-  withExamples(withAdminFlags(command), [
+  withExamples(withOutput(withAdminFlags(command)), [
     'quotaplane policy get api/per-tenant',
-    'quotaplane policy get api/per-tenant --json',
+    'quotaplane policy get api/per-tenant -o table',
   ])
 }
 
@@ -99,16 +107,18 @@ function addList(policy: Command, io: Io): void {
     .option('--domain <domain>', 'only those of one domain')
     .action(async (options: unknown) => {
       const flags = listFlags.parse(options)
-      const pages = await adminOf(flags, io).readPages('/v1/policies', policyListSchema)
-      const policies = pages
-        .flatMap((page) => page.items)
-        .filter(({ domain }) => flags.domain === undefined || domain === flags.domain)
-      if (flags.json) printJson(io, { policies })
-      else printLines(io, listLines(policies))
+      const client = adminOf(flags, io)
+      await show(io, flags, async () => {
+        const pages = await client.readPages('/v1/policies', policyListSchema)
+        const policies = pages
+          .flatMap((page) => page.items)
+          .filter(({ domain }) => flags.domain === undefined || domain === flags.domain)
+        return listView(policies)
+      })
     })
-  withExamples(withAdminFlags(command), [
+  withExamples(withWatch(withOutput(withAdminFlags(command))), [
     'quotaplane policy list',
-    'quotaplane policy list --domain api --json',
+    'quotaplane policy list --domain api -o name',
   ])
 }
 
@@ -197,7 +207,7 @@ function numbersOf(limit: {
   return { capacity: limit.capacity, ...(!limit.burstFollowsCapacity && { burst: limit.burst }) }
 }
 
-function listLines(policies: readonly PolicyReply[]): string[] {
+function listView(policies: readonly PolicyReply[]): View {
   const rows = policies.flatMap((policy) =>
     policy.limits.map((limit) => [
       `${policy.domain}/${policy.name}`,
@@ -213,7 +223,12 @@ function listLines(policies: readonly PolicyReply[]): string[] {
       String(policy.revision),
     ]),
   )
-  return table(['policy', 'match', 'limit', 'algorithm', 'capacity', 'split', '>revision'], rows)
+  return {
+    data: { policies },
+    headers: ['policy', 'match', 'limit', 'algorithm', 'capacity', 'split', '>revision'],
+    rows,
+    names: policies.map(({ domain, name }) => `${domain}/${name}`),
+  }
 }
 
 function spanOf({ windowMs, calendar, holdMs }: PolicyReply['limits'][number]): string {

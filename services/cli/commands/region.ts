@@ -9,10 +9,11 @@ import { REGION_PATTERN } from '../../../shared/protocol/subjects.ts'
 import { type AdminClient, parseReply } from '../admin-client.ts'
 import { CliError, EXIT } from '../errors.ts'
 import type { Io } from '../io.ts'
+import { outputFlags, show, withOutput, withWatch } from '../output.ts'
 import { adminOf } from '../settings.ts'
-import { table } from '../table.ts'
 import { adminFlags, printJson, printLines, withAdminFlags, withExamples } from './common.ts'
 
+const listFlags = adminFlags.extend(outputFlags.shape)
 const certifyFlags = adminFlags.extend({
   certify: z.boolean().default(false),
   by: z.string().optional(),
@@ -35,22 +36,29 @@ function addList(region: Command, io: Io): void {
     .command('list')
     .description('list the regions, and how each is doing')
     .action(async (options: unknown) => {
-      const flags = adminFlags.parse(options)
-      const pages = await adminOf(flags, io).readPages('/v1/regions', regionListSchema)
-      const regions = pages.flatMap((page) => page.items)
-      if (flags.json) {
-        printJson(io, { regions })
-        return
-      }
-      const rows = regions.map((one) => [
-        one.id,
-        stateOf(one),
-        one.health.ageMs === null ? 'never' : `${(one.health.ageMs / 1_000).toFixed(1)} s ago`,
-        String(one.health.appliedRevision ?? '-'),
-      ])
-      printLines(io, table(['region', 'state', 'last heard', '>applied revision'], rows))
+      const flags = listFlags.parse(options)
+      const client = adminOf(flags, io)
+      await show(io, flags, async () => {
+        const pages = await client.readPages('/v1/regions', regionListSchema)
+        const regions = pages.flatMap((page) => page.items)
+        return {
+          data: { regions },
+          headers: ['region', 'state', 'last heard', '>applied revision'],
+          rows: regions.map((one) => [
+            one.id,
+            stateOf(one),
+            one.health.ageMs === null ? 'never' : `${(one.health.ageMs / 1_000).toFixed(1)} s ago`,
+            String(one.health.appliedRevision ?? '-'),
+          ]),
+          names: regions.map(({ id }) => id),
+        }
+      })
     })
-  withExamples(withAdminFlags(command), ['quotaplane region list', 'quotaplane region list --json'])
+  withExamples(withWatch(withOutput(withAdminFlags(command))), [
+    'quotaplane region list',
+    'quotaplane region list --watch',
+    'quotaplane region list -o name',
+  ])
 }
 
 /** How a region does, and what it was asked for if that is not to stay. */

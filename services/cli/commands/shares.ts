@@ -1,62 +1,47 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { z } from 'zod'
 import { POOL_UNITS } from '../../../shared/core/units.ts'
 import type { SharesReply } from '../../../shared/protocol/admin-replies.ts'
 import type { Io } from '../io.ts'
+import { outputFlags, show, type View, withOutput, withWatch } from '../output.ts'
 import { adminOf } from '../settings.ts'
 import { readShares } from '../shares-client.ts'
-import { grouped, percent, table } from '../table.ts'
-import { adminFlags, printJson, printLines, withAdminFlags, withExamples } from './common.ts'
+import { grouped, percent } from '../table.ts'
+import { adminFlags, withAdminFlags, withExamples } from './common.ts'
 
-const WATCH_EVERY_MS = 1_000
-
-const flagsSchema = adminFlags.extend({
-  watch: z.boolean().default(false),
-  domain: z.string().optional(),
-})
+const flagsSchema = adminFlags.extend(outputFlags.shape).extend({ domain: z.string().optional() })
 
 /** Adds `quotaplane shares`. */
 export function addSharesCommand(program: Command, io: Io): void {
   const command = program
     .command('shares')
     .description('show which part of each limit each region may use at present')
-    .option('--watch', 'show them again each second, until Ctrl-C')
     .option('--domain <domain>', 'only the policies of one domain')
     .action(async (options: unknown) => {
       const flags = flagsSchema.parse(options)
       const client = adminOf(flags, io)
-      do {
+      await show(io, flags, async () => {
         const reply = await readShares(client)
         const limits = reply.limits.filter(
           ({ domain }) => flags.domain === undefined || domain === flags.domain,
         )
-        if (flags.json) printJson(io, { at: reply.at, regions: reply.regions, limits })
-        else draw(io, flags.watch, shareLines({ ...reply, limits }))
-        if (flags.watch)
-          await delay(WATCH_EVERY_MS, undefined, { signal: io.signal }).catch(() => {})
-      } while (flags.watch && !io.signal.aborted)
+        return sharesView({ ...reply, limits })
+      })
     })
-  withExamples(withAdminFlags(command), [
+  withExamples(withWatch(withOutput(withAdminFlags(command))), [
     'quotaplane shares',
     'quotaplane shares --watch --domain api',
     'quotaplane shares --json | jq ".limits[0].keys"',
   ])
 }
 
-/** A watched view starts at the top of a terminal again; in a file each view follows the one before. */
-function draw(io: Io, isWatched: boolean, lines: readonly string[]): void {
-  if (isWatched && io.out.isTerminal) io.out.write('\u001b[2J\u001b[H')
-  printLines(io, lines)
-}
-
 type LimitShares = SharesReply['limits'][number]
 
-function shareLines(reply: SharesReply): string[] {
-  const rows = reply.limits.flatMap((limit) => [
+function sharesView({ at, regions, limits }: SharesReply): View {
+  const rows = limits.flatMap((limit) => [
     ...Object.entries(limit.base).map(([region, units]) => baseRow(limit, region, units)),
-    ...limit.keys.flatMap(({ key, regions }) =>
-      regions.map((row) => [
+    ...limit.keys.flatMap(({ key, regions: parts }) =>
+      parts.map((row) => [
         nameOf(limit),
         key,
         row.region,
@@ -69,18 +54,28 @@ function shareLines(reply: SharesReply): string[] {
       ]),
     ),
   ])
-  const stale = reply.regions.filter(({ ageMs }) => ageMs === null || ageMs > 5_000)
-  return [
-    ...table(
-      ['limit', 'key', 'region', '>share', '>tokens', '>base', '>lent', '>borrowed', '>demand'],
-      rows,
-    ),
-    ...stale.map(({ region, ageMs }) =>
+  const stale = regions.filter(({ ageMs }) => ageMs === null || ageMs > 5_000)
+  return {
+    data: { at, regions, limits },
+    headers: [
+      'limit',
+      'key',
+      'region',
+      '>share',
+      '>tokens',
+      '>base',
+      '>lent',
+      '>borrowed',
+      '>demand',
+    ],
+    rows,
+    names: limits.map(nameOf),
+    notes: stale.map(({ region, ageMs }) =>
       ageMs === null
         ? `Nothing was heard from ${region} yet.`
         : `The last word from ${region} is ${Math.round(ageMs / 1_000)} s old.`,
     ),
-  ]
+  }
 }
 
 /** What keys that are not in short supply have. */

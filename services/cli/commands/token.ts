@@ -10,8 +10,8 @@ import {
 import { parseReply } from '../admin-client.ts'
 import { CliError, EXIT } from '../errors.ts'
 import { type Io, say } from '../io.ts'
+import { outputFlags, show, withOutput, withWatch } from '../output.ts'
 import { adminOf } from '../settings.ts'
-import { table } from '../table.ts'
 import {
   adminFlags,
   printJson,
@@ -28,7 +28,8 @@ const createFlags = adminFlags.extend({
   domains: z.array(z.string()).optional(),
   expiresInDays: z.number().optional(),
 })
-const listFlags = adminFlags.extend({ revoked: z.boolean().default(false) })
+const showFlags = adminFlags.extend(outputFlags.shape)
+const listFlags = showFlags.extend({ revoked: z.boolean().default(false) })
 
 /** Adds `quotaplane token …` and `quotaplane whoami`. */
 export function addTokenCommand(program: Command, io: Io): void {
@@ -80,17 +81,19 @@ function addList(token: Command, io: Io): void {
     .option('--revoked', 'the revoked ones too')
     .action(async (options: unknown) => {
       const flags = listFlags.parse(options)
-      const tokens = await readTokens(flags, flags.revoked, io)
-      if (flags.json) printJson(io, { tokens })
-      else
-        printLines(
-          io,
-          table(['name', 'id', 'scopes', 'domains', 'last used', 'ends'], tokens.map(rowOf)),
-        )
+      await show(io, flags, async () => {
+        const tokens = await readTokens(flags, flags.revoked, io)
+        return {
+          data: { tokens },
+          headers: ['name', 'id', 'scopes', 'domains', 'last used', 'ends'],
+          rows: tokens.map(rowOf),
+          names: tokens.map(({ name }) => name),
+        }
+      })
     })
-  withExamples(withAdminFlags(command), [
+  withExamples(withWatch(withOutput(withAdminFlags(command))), [
     'quotaplane token list',
-    'quotaplane token list --revoked --json',
+    'quotaplane token list --revoked -o yaml',
   ])
 }
 
@@ -127,18 +130,24 @@ function addWhoami(program: Command, io: Io): void {
     .command('whoami')
     .description('show whose token this is and what it may do')
     .action(async (options: unknown) => {
-      const flags = adminFlags.parse(options)
+      const flags = showFlags.parse(options)
       const client = adminOf(flags, io)
-      const answer = await client.call({ method: 'GET', path: '/v1/whoami' })
-      const caller = parseReply(callerSchema, answer.body)
-      const domains = caller.domains === null ? 'every domain' : caller.domains.join(', ')
-      if (flags.json) printJson(io, { url: client.url, ...caller })
-      else
-        printLines(io, [
-          `${caller.actor} at ${client.url}: ${caller.scopes.join(', ')}; ${domains}`,
-        ])
+      await show(io, flags, async () => {
+        const answer = await client.call({ method: 'GET', path: '/v1/whoami' })
+        const caller = parseReply(callerSchema, answer.body)
+        const domains = caller.domains === null ? 'every domain' : caller.domains.join(', ')
+        return {
+          data: { url: client.url, ...caller },
+          headers: ['actor', 'admin', 'scopes', 'domains'],
+          rows: [[caller.actor, client.url, caller.scopes.join(','), domains]],
+          names: [caller.actor],
+        }
+      })
     })
-  withExamples(withAdminFlags(command), ['quotaplane whoami', 'quotaplane whoami --json'])
+  withExamples(withOutput(withAdminFlags(command)), [
+    'quotaplane whoami',
+    'quotaplane whoami --json',
+  ])
 }
 
 async function readTokens(

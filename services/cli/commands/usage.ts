@@ -2,14 +2,15 @@ import type { Command } from 'commander'
 import { z } from 'zod'
 import { type UsageReply, usageReplySchema } from '../../../shared/protocol/admin-replies.ts'
 import type { Io } from '../io.ts'
+import { outputFlags, show, type View, withOutput, withWatch } from '../output.ts'
 import { adminOf } from '../settings.ts'
-import { grouped, percent, table } from '../table.ts'
-import { adminFlags, printJson, printLines, withAdminFlags, withExamples } from './common.ts'
+import { grouped, percent } from '../table.ts'
+import { adminFlags, withAdminFlags, withExamples } from './common.ts'
 
-/** Windows shown for people; `--json` has all that admin keeps. */
+/** Windows in the table; the other forms have all that admin keeps. */
 const WINDOWS_SHOWN = 3
 
-const flagsSchema = adminFlags.extend({ domain: z.string().optional() })
+const flagsSchema = adminFlags.extend(outputFlags.shape).extend({ domain: z.string().optional() })
 
 /** Adds `quotaplane usage`. */
 export function addUsageCommand(program: Command, io: Io): void {
@@ -19,28 +20,33 @@ export function addUsageCommand(program: Command, io: Io): void {
     .option('--domain <domain>', 'only the policies of one domain')
     .action(async (options: unknown) => {
       const flags = flagsSchema.parse(options)
-      const pages = await adminOf(flags, io).readPages('/v1/usage', usageReplySchema)
-      const limits = pages
-        .flatMap((page) => page.limits)
-        .filter(({ domain }) => flags.domain === undefined || domain === flags.domain)
-      if (flags.json) printJson(io, { at: pages[0]?.at, regions: pages[0]?.regions, limits })
-      else printLines(io, usageLines(limits))
+      const client = adminOf(flags, io)
+      await show(io, flags, async () => {
+        const pages = await client.readPages('/v1/usage', usageReplySchema)
+        const limits = pages
+          .flatMap((page) => page.limits)
+          .filter(({ domain }) => flags.domain === undefined || domain === flags.domain)
+        return usageView({ at: pages[0]?.at, regions: pages[0]?.regions, limits })
+      })
     })
-  withExamples(withAdminFlags(command), [
+  withExamples(withWatch(withOutput(withAdminFlags(command))), [
     'quotaplane usage',
+    'quotaplane usage --watch',
     'quotaplane usage --domain api --json',
   ])
 }
 
 type LimitUsage = UsageReply['limits'][number]
 
-function usageLines(limits: readonly LimitUsage[]): string[] {
+function usageView(data: {
+  readonly at: string | undefined
+  readonly regions: UsageReply['regions'] | undefined
+  readonly limits: readonly LimitUsage[]
+}): View {
+  const { limits } = data
   const rows = limits.flatMap((limit) =>
     limit.windows.slice(0, WINDOWS_SHOWN).flatMap((window) => {
-      const head = [
-        `${limit.domain}/${limit.policy}/${limit.limit}`,
-        `${window.startsAt}${window.isComplete ? '' : ' (going on)'}`,
-      ]
+      const head = [nameOf(limit), `${window.startsAt}${window.isComplete ? '' : ' (going on)'}`]
       const regions = window.regions.map(({ region, admitted, denied }) => [
         ...head,
         region,
@@ -53,5 +59,14 @@ function usageLines(limits: readonly LimitUsage[]): string[] {
       return [...regions, [...head, 'together', ...together]]
     }),
   )
-  return table(['limit', 'window from', 'region', '>admitted', '>denied', '>of capacity'], rows)
+  return {
+    data,
+    headers: ['limit', 'window from', 'region', '>admitted', '>denied', '>of capacity'],
+    rows,
+    names: limits.map(nameOf),
+  }
+}
+
+function nameOf({ domain, policy, limit }: LimitUsage): string {
+  return `${domain}/${policy}/${limit}`
 }

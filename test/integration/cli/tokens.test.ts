@@ -31,8 +31,9 @@ describe('the tokens of a plane', () => {
     admin = await startAdmin({ url: databaseUrl })
     const url = await admin.app.listen({ host: '127.0.0.1', port: 0 })
     env = { QUOTAPLANE_URL: url, QUOTAPLANE_TOKEN: first.out }
-    const { out } = await run('whoami')
-    expect(out).toBe(`token:root at ${url}: quota:admin; every domain`)
+    const { out } = await run('whoami', '--json')
+    const everything = { scopes: ['quota:admin'], domains: null }
+    expect(JSON.parse(out)).toEqual({ url, actor: 'token:root', ...everything })
   })
 
   it('are made, used, listed and revoked by name', async () => {
