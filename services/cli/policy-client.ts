@@ -1,6 +1,6 @@
 import type { InputProblem } from '../../shared/errors.ts'
 import { type PolicyReply, policyReplySchema } from '../../shared/protocol/admin-replies.ts'
-import { NAME_PATTERN, type PolicyInput } from '../../shared/protocol/policy.ts'
+import { DOMAIN_PATTERN, NAME_PATTERN, type PolicyInput } from '../../shared/protocol/policy.ts'
 import { type AdminClient, parseReply } from './admin-client.ts'
 import { CliError, EXIT } from './errors.ts'
 
@@ -21,7 +21,7 @@ export interface PolicyId {
 /** The policy that a person named as `domain/name`. */
 export function parsePolicyId(id: string): PolicyId {
   const [domain = '', name = '', ...rest] = id.split('/')
-  if (rest.length > 0 || !NAME_PATTERN.test(domain) || !NAME_PATTERN.test(name)) {
+  if (rest.length > 0 || !DOMAIN_PATTERN.test(domain) || !NAME_PATTERN.test(name)) {
     throw new CliError(
       `a policy is named domain/name, such as api/per-tenant, not "${id}"`,
       EXIT.usage,

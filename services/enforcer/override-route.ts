@@ -16,6 +16,7 @@ import { decisionTemplate } from '../../shared/protocol/check-answer.ts'
 import { limitWords } from '../../shared/protocol/limit-words.ts'
 import type { LimitOverride } from '../../shared/protocol/rls-request.ts'
 import type { EnforcerMetrics } from './metrics.ts'
+import { UNMATCHED } from './route.ts'
 import type { Route, RouteTable } from './routes.ts'
 
 /** The numbers to enforce, and the present by this host's clock. */
@@ -71,7 +72,7 @@ export function routeOf(
     cells: context.metrics.cellsOf(`${domain}/${policy.name}`),
   }
   const set = { limits: [enforced], targets: [{ limit, counter }], denying: [] }
-  return { ...set, group, matched: true, unlimited: false, watches: [] }
+  return { ...UNMATCHED, ...set, group, matched: true }
 }
 
 interface RegionPart {

@@ -3,7 +3,7 @@ import type { PolicyIndex } from '../../shared/core/policy-index.ts'
 import type { QuotaError } from '../../shared/errors.ts'
 import { type CheckRequest, invalidCheck } from '../../shared/protocol/check-request.ts'
 import { type RouteOverride, routeOf } from './override-route.ts'
-import { isPlain } from './route.ts'
+import { isPlain, REPLACED } from './route.ts'
 import type { DecideContext, GroupPart, RoutedDescriptor } from './slot-group.ts'
 
 /** What one descriptor asks for where the descriptors of a request differ. */
@@ -51,11 +51,8 @@ export function splitAsk(context: DecideContext, index: PolicyIndex, ask: Ask): 
   const { domain } = ask
   const parts: Part[] = []
   let aside = NOTHING_ASIDE
-  for (const [position, descriptor] of ask.descriptors.entries()) {
-    const terms = ask.terms?.[position] ?? { cost: ask.cost, override: null }
-    const asked = { descriptor, override: terms.override }
-    const route = routeOf(context, index, domain, asked)
-    const routed: RoutedDescriptor = { position, ...asked, route }
+  for (const { terms, ...routed } of routesOf(context, index, ask)) {
+    const { route } = routed
     if (!route.matched) context.metrics.unmatchedDescriptors.count++
     if (!isPlain(route)) aside = [...aside, { ...routed, cost: terms.cost }]
     if (route.targets.length === 0) continue
@@ -63,6 +60,25 @@ export function splitAsk(context: DecideContext, index: PolicyIndex, ask: Ask): 
     addRouted(parts, routed, { domain, index, cost: terms.cost, requestId: ask.requestId })
   }
   return { parts, aside }
+}
+
+/** Where each descriptor leads, those left out whose policy that of another one replaces. */
+function routesOf(
+  context: DecideContext,
+  index: PolicyIndex,
+  ask: Ask,
+): readonly (RoutedDescriptor & { readonly terms: DescriptorTerms })[] {
+  const all = ask.descriptors.map((descriptor, position) => {
+    const terms = ask.terms?.[position] ?? { cost: ask.cost, override: null }
+    const asked = { descriptor, override: terms.override }
+    return { position, ...asked, terms, route: routeOf(context, index, ask.domain, asked) }
+  })
+  const replaced = all.flatMap(({ route }) => route.policy.replaces)
+  if (replaced.length === 0) return all
+  return all.map((one) => {
+    const { name } = one.route.policy
+    return name !== null && replaced.includes(name) ? { ...one, route: REPLACED } : one
+  })
 }
 
 function addRouted(

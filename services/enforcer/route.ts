@@ -38,8 +38,18 @@ export interface Route extends LimitSet {
   /** True when a policy governs the descriptor, whether it limits or not. */
   readonly matched: boolean
   readonly unlimited: boolean
+  /** The policy that governs, and those that it puts out of force for the check. */
+  readonly policy: RoutePolicy
   readonly watches: readonly Watch[]
 }
+
+export interface RoutePolicy {
+  readonly name: string | null
+  readonly replaces: readonly string[]
+}
+
+/** Of routes that no policy led to: nothing replaces them, and they replace nothing. */
+export const NO_POLICY: RoutePolicy = { name: null, replaces: [] }
 
 export const UNMATCHED: Route = {
   group: 0,
@@ -48,8 +58,12 @@ export const UNMATCHED: Route = {
   denying: [],
   matched: false,
   unlimited: false,
+  policy: NO_POLICY,
   watches: [],
 }
+
+/** Where a descriptor leads whose policy another one of the check replaces: nowhere. */
+export const REPLACED: Route = { ...UNMATCHED, matched: true }
 
 /** What a limit of capacity 0 says of every check. */
 export const DENY_ALL: Decision = {

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { countedEntries } from '../../shared/core/counted-entries.ts'
 import { counterId, counterName, slotGroup } from '../../shared/core/counter-id.ts'
 import type { Descriptor } from '../../shared/core/descriptor.ts'
 import type { RegionOverride } from '../../shared/core/overrides.ts'
@@ -12,7 +13,14 @@ import {
 import { decisionTemplate } from '../../shared/protocol/check-answer.ts'
 import { limitWords } from '../../shared/protocol/limit-words.ts'
 import type { PolicyCells } from './metrics.ts'
-import { type EnforcedLimit, type LimitSet, type Route, UNMATCHED, type Watch } from './route.ts'
+import {
+  type EnforcedLimit,
+  type LimitSet,
+  type Route,
+  type RoutePolicy,
+  UNMATCHED,
+  type Watch,
+} from './route.ts'
 
 export type { EnforcedLimit, Route } from './route.ts'
 
@@ -91,14 +99,15 @@ export class RouteTable {
   #build(index: PolicyIndex, domain: string, descriptor: Descriptor): Route {
     const policy = matchPolicy(index, domain, descriptor)
     if (policy === null) return UNMATCHED
-    const group = slotGroup({ domain, entries: descriptor.entries })
-    const name = counterName(descriptor.entries, sha256)
+    const entries = countedEntries(policy.match, descriptor.entries)
+    const group = slotGroup({ domain, entries })
+    const name = counterName(entries, sha256)
     const setOf = (limits: readonly EnforcedLimit[]): LimitSet => limitSet(limits, { group, name })
     const enforced = this.#enforce(policy)
     const override = overrideOf(enforced, descriptor)
     const all = override === undefined ? enforced.limits : tenantLimits(enforced, override)
     const kind = override?.rule?.kind
-    const matched = { ...UNMATCHED, group, matched: true }
+    const matched = { ...UNMATCHED, group, matched: true, policy: enforced.route }
     if (policy.unlimited || kind === 'unlimited') return { ...matched, unlimited: true }
     const live = liveOf(all)
     if (kind === 'deny' && !policy.shadow) return { ...matched, denying: live }
@@ -117,7 +126,9 @@ export class RouteTable {
       onStoreFailure: policy.onStoreFailure,
       cells,
     }))
-    const enforced = { policy, limits, overrides: policyOverrides(policy) }
+    const { name, replaces = [] } = policy
+    const route = { name, replaces: replaces.filter((other) => other !== name) }
+    const enforced = { policy, route, limits, overrides: policyOverrides(policy) }
     this.#enforced.set(policy, enforced)
     return enforced
   }
@@ -126,6 +137,7 @@ export class RouteTable {
 /** A policy with what answering for it takes, worked out once per change of it. */
 interface EnforcedPolicy {
   readonly policy: RegionPolicy
+  readonly route: RoutePolicy
   readonly limits: readonly EnforcedLimit[]
   readonly overrides: PolicyOverrides | null
 }

@@ -49,7 +49,9 @@ export interface RegionOverride {
 export function overrideEntry(match: readonly MatchEntry[], key: string | null): number {
   const place =
     key === null
-      ? match.findIndex(({ value }) => value === undefined || value.includes('*'))
+      ? match.findIndex(
+          ({ value, shared }) => shared !== true && (value === undefined || value.includes('*')),
+        )
       : match.findIndex((entry) => entry.key === key)
   return Math.max(0, place)
 }

@@ -31,10 +31,12 @@ export type Objective = (typeof OBJECTIVES)[number]
 export const LEASE_CHOICES = ['auto', 'off'] as const
 export type LeaseChoice = (typeof LEASE_CHOICES)[number]
 
-/** One step of a match: the entry's key, and its value unless every value is meant (each counted apart). */
+/** One step of a match: the entry's key, and its value unless every value is meant. */
 export interface MatchEntry {
   readonly key: string
   readonly value?: string
+  /** All values that match are counted together; absent: each apart. */
+  readonly shared?: boolean
 }
 
 /** Whole units per region; sums to POOL_UNITS over the regions that have a part. */
@@ -99,6 +101,8 @@ export interface Policy {
   readonly shadow: boolean
   /** What it matches is always allowed; it has no limits then. */
   readonly unlimited: boolean
+  /** Policies of the same domain that are left out of a check in which this one governs a descriptor. */
+  readonly replaces?: readonly string[]
   /** Enforced limits first, each candidate after all of them. */
   readonly limits: readonly Limit[]
   /** Present where the policy has tiers. */

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { BaseSplit, LimitRule, Policy, RebaseChoice, RegionId } from '../core/policy.ts'
+import { isPattern } from '../core/value-patterns.ts'
 import type { Db, Trx } from './plane.ts'
 import { type StoredPolicy, selectPolicies, toPolicy } from './policy-rows.ts'
 
@@ -42,10 +43,19 @@ export async function findPolicyByMatch(
   const row = await db
     .selectFrom('policies')
     .where('domain', '=', domain)
-    .where(sql<boolean>`md5(match::text) = md5(${JSON.stringify(match)}::jsonb::text)`)
+    .where(sql<boolean>`md5(match::text) in (${sql.join(sameMatches(match))})`)
     .select('name')
     .executeTakeFirst()
   return row?.name ?? null
+}
+
+/** Which values count together changes nothing of what is matched. */
+function sameMatches(match: Policy['match']) {
+  const apart = match.map(({ shared: _shared, ...entry }) => entry)
+  const together = apart.map((entry) =>
+    entry.value === undefined || isPattern(entry.value) ? { ...entry, shared: true } : entry,
+  )
+  return [match, apart, together].map((one) => sql`md5(${JSON.stringify(one)}::jsonb::text)`)
 }
 
 /** Policies in the order of domain and name, beginning after `after`. */
@@ -161,6 +171,7 @@ function policyColumns(values: PolicyValues) {
     accept_small_limits: values.acceptSmallLimits,
     tiers: values.tiers === undefined ? null : JSON.stringify(values.tiers),
     overrides_by: values.overridesBy ?? null,
+    replaces: values.replaces ?? null,
     revision: values.revision,
   }
 }

@@ -112,6 +112,7 @@ export function toPolicy(row: PolicyRow): StoredPolicy {
     limits: row.limits.map(toLimit),
     ...(row.tiers !== null && { tiers: row.tiers }),
     ...(row.overrides_by !== null && { overridesBy: row.overrides_by }),
+    ...(row.replaces !== null && { replaces: row.replaces }),
     ...(row.overrides.length > 0 && { overrides: row.overrides.map(toOverride) }),
     createdAt: row.created_at,
     updatedAt: row.updated_at,

@@ -6,6 +6,7 @@ import type {
   LeaseChoice,
   Mode,
   Objective,
+  Policy,
   RebaseChoice,
   StoreFailureBehaviour,
 } from '../core/policy.ts'
@@ -79,7 +80,7 @@ interface PoliciesTable {
   readonly domain: string
   readonly name: string
   readonly description: string
-  readonly match: Json<readonly { readonly key: string; readonly value?: string }[]>
+  readonly match: Json<Policy['match']>
   readonly mode: Mode
   readonly relaxed_percent: number | null
   readonly objective: Objective
@@ -90,6 +91,7 @@ interface PoliciesTable {
   readonly accept_small_limits: boolean
   readonly tiers: Json<Tiers> | null
   readonly overrides_by: string | null
+  readonly replaces: readonly string[] | null
   readonly revision: number
   readonly created_at: GeneratedAlways<Date>
   readonly updated_at: ColumnType<Date, never, Date>

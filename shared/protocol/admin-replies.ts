@@ -16,7 +16,11 @@ const ageMs = whole
   .nullable()
   .describe('age of the newest record of the region; null: none came yet')
 
-const matchEntrySchema = z.object({ key: z.string(), value: z.string().optional() })
+const matchEntrySchema = z.object({
+  key: z.string(),
+  value: z.string().optional(),
+  shared: z.boolean().optional().describe('all values that match are counted together'),
+})
 
 export const limitReplySchema = z
   .object({
@@ -74,6 +78,7 @@ export const policyReplySchema = z
     objective: z.enum(OBJECTIVES),
     shadow: z.boolean().describe('evaluated and counted; never denies'),
     unlimited: z.boolean(),
+    replaces: z.array(z.string()).optional(),
     rebase: z.enum(REBASE_CHOICES),
     acceptSmallLimits: z.boolean(),
     limits: z.array(limitReplySchema),

@@ -2,16 +2,26 @@
 import { z } from 'zod'
 import { REGION_PATTERN } from './subjects.ts'
 
-/** What a domain, policy, limit or region may be called: safe in URLs, subjects, labels and header fields. */
+/** What a policy, limit or region may be called: safe in URLs, subjects, labels and header fields. */
 export const NAME_PATTERN = REGION_PATTERN
 
-/** How to mend the name of a domain, policy, limit or region. */
+/** How to mend the name of a policy, limit or region. */
 export const NAME_FIX =
   'use lower-case letters, digits and hyphens, at most 63, not starting with a hyphen'
+
+/** What a domain may be called. Gateways send it with each check, and those of others have names of their own. */
+export const DOMAIN_PATTERN = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
+
+export const DOMAIN_FIX =
+  'use letters, digits, dots, underscores and hyphens, at most 63, starting with a letter or digit'
 
 export const nameSchema = z
   .string({ error: describeType('a name') })
   .regex(NAME_PATTERN, { error: (issue) => `"${shortened(issue.input)}" is not a usable name` })
+
+export const domainSchema = z
+  .string({ error: describeType('a name') })
+  .regex(DOMAIN_PATTERN, { error: (issue) => `"${shortened(issue.input)}" is not a usable name` })
 
 /** Text of at most `bytesMax` bytes of UTF-8. */
 export const text = (bytesMax: number) =>

@@ -17,7 +17,7 @@ import {
 } from '../core/policy.ts'
 import { POOL_UNITS, REGIONS_MAX, TOKENS_MAX } from '../core/units.ts'
 import { QuotaError } from '../errors.ts'
-import { NAME_PATTERN } from './policy.ts'
+import { DOMAIN_PATTERN, NAME_PATTERN } from './policy.ts'
 
 export const POLICY_MESSAGES_VERSION = 1
 
@@ -91,17 +91,24 @@ const overrideSchema = z.object({
 
 export const wirePolicySchema = z.object({
   id: positive,
-  domain: name,
+  domain: z.string().regex(DOMAIN_PATTERN),
   name,
   description: z.string(),
   revision: positive,
-  match: z.array(z.object({ key: z.string(), value: z.string().exactOptional() })),
+  match: z.array(
+    z.object({
+      key: z.string(),
+      value: z.string().exactOptional(),
+      shared: z.boolean().exactOptional(),
+    }),
+  ),
   mode: z.enum(MODES),
   relaxedPercent: positive.nullable(),
   objective: z.enum(OBJECTIVES),
   onStoreFailure: z.enum(STORE_FAILURE_BEHAVIOURS),
   shadow: z.boolean(),
   unlimited: z.boolean(),
+  replaces: z.array(name).exactOptional(),
   limits: z.array(limitSchema),
   tiers: z.record(z.string(), numbersByLimit).exactOptional(),
   overridesBy: z.string().exactOptional(),

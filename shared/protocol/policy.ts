@@ -6,9 +6,12 @@
 import { z } from 'zod'
 import { ENTRIES_MAX, ENTRY_KEY_BYTES_MAX, ENTRY_VALUE_BYTES_MAX } from '../core/descriptor.ts'
 import { MODES, OBJECTIVES, REBASE_CHOICES, STORE_FAILURE_BEHAVIOURS } from '../core/policy.ts'
+import { isPattern } from '../core/value-patterns.ts'
 import {
   choice,
+  DOMAIN_FIX,
   describeType,
+  domainSchema,
   flag,
   NAME_FIX,
   nameSchema,
@@ -21,7 +24,13 @@ import { LIMIT_FIXES, limitDocumentSchema } from './policy-limit.ts'
 import { numbersProblems, OVERRIDE_FIXES, tiersSchema } from './policy-override.ts'
 import { type Fixes, fieldOf } from './zod-problems.ts'
 
-export { NAME_FIX, NAME_PATTERN, nameSchema } from './policy-fields.ts'
+export {
+  DOMAIN_PATTERN,
+  domainSchema,
+  NAME_FIX,
+  NAME_PATTERN,
+  nameSchema,
+} from './policy-fields.ts'
 export { weightSteps, weightsOfSteps } from './policy-limit.ts'
 
 /** Longest description. It travels to every region with its policy, so it is a note and not a document. */
@@ -30,22 +39,27 @@ export const DESCRIPTION_BYTES_MAX = 65_536
 /** Each limit of a policy is one more counter on every check that matches it. */
 export const LIMITS_MAX = 16
 
+/** More than any rule of others replaces. */
+export const REPLACES_MAX = 64
+
 /** How to mend each field of a policy document, for problem documents. */
 export const POLICY_FIXES: Fixes = {
   ...LIMIT_FIXES,
   ...OVERRIDE_FIXES,
-  domain: NAME_FIX,
+  domain: DOMAIN_FIX,
   name: NAME_FIX,
   description: `give at most ${DESCRIPTION_BYTES_MAX} bytes of UTF-8`,
   match: `give 1 to ${ENTRIES_MAX} entries such as {"key":"tenant"}`,
   key: `give a descriptor key of 1 to ${ENTRY_KEY_BYTES_MAX} bytes`,
   value: `give a value of 1 to ${ENTRY_VALUE_BYTES_MAX} bytes (* stands for any characters), or leave it out to match every value`,
+  shared: 'use true where many values match and all are to be counted together, or leave it out',
   onStoreFailure: `use ${quoted(STORE_FAILURE_BEHAVIOURS)}`,
   mode: `use ${quoted(MODES)}, or leave it out`,
   relaxedPercent: 'give a whole number from 1 to 100 with mode "relaxed", and none otherwise',
   objective: `use ${quoted(OBJECTIVES)}, or leave it out`,
   shadow: 'use true or false, or leave it out',
   unlimited: 'use true with no limits, or leave it out',
+  replaces: `name up to ${REPLACES_MAX} other policies of the domain, or leave it out`,
   rebase: `use ${quoted(REBASE_CHOICES)}, or leave it out`,
   acceptSmallLimits: 'use true or false, or leave it out',
   limits: `give 1 to ${LIMITS_MAX} limits, or none with "unlimited": true`,
@@ -69,11 +83,18 @@ const matchEntrySchema = z
   .strictObject({
     key: nonEmptyText(ENTRY_KEY_BYTES_MAX),
     value: nonEmptyText(ENTRY_VALUE_BYTES_MAX).exactOptional(),
+    shared: flag().exactOptional().describe('all values that match are counted together'),
   })
+  .refine(({ value, shared }) => shared !== true || value === undefined || isPattern(value), {
+    path: ['shared'],
+    error: 'is for many values, and this entry names one',
+  })
+  // One way to say it, so that two spellings are one match.
+  .overwrite(({ shared, ...entry }) => (shared === true ? { ...entry, shared } : entry))
   .meta({ id: 'MatchEntry' })
 
 const documentShape = {
-  domain: nameSchema,
+  domain: domainSchema,
   name: nameSchema,
   description: text(DESCRIPTION_BYTES_MAX).default(''),
   match: z
@@ -86,6 +107,12 @@ const documentShape = {
   onStoreFailure: choice(STORE_FAILURE_BEHAVIOURS).default('allow'),
   shadow: flag().default(false),
   unlimited: flag().default(false),
+  replaces: z
+    .array(nameSchema, { error: describeType('a list of policies') })
+    .min(1, { error: 'must not be empty' })
+    .max(REPLACES_MAX, { error: `has more than ${REPLACES_MAX} policies` })
+    .exactOptional()
+    .describe('left out of a check in which this policy governs a descriptor'),
   rebase: choice(REBASE_CHOICES)
     .default('off')
     .describe('auto: the base follows the demand of the last hour, some per cent at a time'),
@@ -120,7 +147,7 @@ export const policyPutSchema = z
   .strictObject(
     {
       ...documentShape,
-      domain: nameSchema.exactOptional(),
+      domain: domainSchema.exactOptional(),
       name: nameSchema.exactOptional(),
     },
     { error: describeType('a JSON object') },
@@ -128,7 +155,9 @@ export const policyPutSchema = z
   .superRefine(requireWhole)
   .meta({ id: 'PolicyPut' })
 
-type Checked = Omit<z.output<typeof documentFields>, 'domain' | 'name'>
+type Checked = Omit<z.output<typeof documentFields>, 'domain' | 'name'> & {
+  readonly name?: string
+}
 
 /** What one field cannot tell: whether the parts of the document fit together and are all enforced. */
 function requireWhole(document: Checked, context: z.RefinementCtx): void {
@@ -147,8 +176,12 @@ interface Misfit {
   readonly message: string
 }
 
-function misfitsOf({ limits, unlimited, mode, relaxedPercent }: Checked): readonly Misfit[] {
+function misfitsOf(document: Checked): readonly Misfit[] {
+  const { name, limits, unlimited, mode, relaxedPercent, replaces = [] } = document
   const misfits: Misfit[] = []
+  if (name !== undefined && replaces.includes(name)) {
+    misfits.push({ path: ['replaces'], message: 'names the policy itself' })
+  }
   const isEmpty = limits.length === 0
   if (isEmpty && !unlimited) misfits.push({ path: ['limits'], message: 'must not be empty' })
   if (!isEmpty && unlimited) {
@@ -181,8 +214,12 @@ function tierMisfits({ tiers = {}, limits, mode, match, overridesBy }: Checked):
       message,
     })),
   )
-  if (overridesBy !== undefined && !match.some(({ key }) => key === overridesBy)) {
+  const tenant = match.find(({ key }) => key === overridesBy)
+  if (overridesBy !== undefined && tenant === undefined) {
     misfits.push({ path: ['overridesBy'], message: 'is not a key of the match' })
+  }
+  if (tenant?.shared === true) {
+    misfits.push({ path: ['overridesBy'], message: 'names an entry whose values count together' })
   }
   return misfits
 }

@@ -1,6 +1,6 @@
 /** Tokens of the admin API as it takes and shows them. */
 import { z } from 'zod'
-import { nameSchema } from './policy.ts'
+import { domainSchema, nameSchema } from './policy.ts'
 
 /** What a token may do. `quota:admin` includes the others, and alone changes tokens and regions. */
 export const SCOPES = ['quota:read', 'quota:write', 'quota:check', 'quota:admin'] as const
@@ -23,7 +23,7 @@ export const tokenCreateSchema = z
   .strictObject({
     name: nameSchema,
     scopes: z.array(scopeSchema).min(1).max(SCOPES.length),
-    domains: z.array(nameSchema).min(1).max(DOMAINS_MAX).exactOptional(),
+    domains: z.array(domainSchema).min(1).max(DOMAINS_MAX).exactOptional(),
     expiresInDays: z.number().int().min(1).max(EXPIRES_DAYS_MAX).exactOptional(),
   })
   .meta({

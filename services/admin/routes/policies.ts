@@ -10,7 +10,7 @@ import {
   policyStatusSchema,
 } from '../../../shared/protocol/admin-replies.ts'
 import {
-  nameSchema,
+  domainSchema,
   type PolicyDocument,
   policyDocumentSchema,
   policyPutSchema,
@@ -57,7 +57,7 @@ function readRoutes(root: FastifyInstance, deps: AdminDeps): void {
       schema: {
         tags,
         summary: 'List policies',
-        querystring: z.strictObject({ ...pageQuery, domain: nameSchema.optional() }),
+        querystring: z.strictObject({ ...pageQuery, domain: domainSchema.optional() }),
         response: { 200: policyListSchema, ...failures },
       },
     },

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import type { ChangeContext } from '../../../shared/postgres/audit.ts'
 import type { Db } from '../../../shared/postgres/plane.ts'
 import { problemSchema } from '../../../shared/protocol/admin-replies.ts'
-import { nameSchema } from '../../../shared/protocol/policy.ts'
+import { domainSchema, nameSchema } from '../../../shared/protocol/policy.ts'
 import { invalidInput } from '../../../shared/protocol/zod-problems.ts'
 import { callerOf } from '../access/authenticate.ts'
 import type { LiveView } from '../live-view.ts'
@@ -46,7 +46,7 @@ export const conditionalHeaders = z.looseObject({
 
 export const readHeaders = z.looseObject({ 'if-none-match': z.string().optional() })
 
-export const policyParams = z.object({ domain: nameSchema, name: nameSchema })
+export const policyParams = z.object({ domain: domainSchema, name: nameSchema })
 
 const PAGE_ERROR = { error: `must be a whole number from 1 to ${PAGE_MAX}` }
 
@@ -116,7 +116,7 @@ export function decodeCursor<Schema extends z.ZodType>(
   ])
 }
 
-export const policyCursor = z.tuple([nameSchema, nameSchema])
+export const policyCursor = z.tuple([domainSchema, nameSchema])
 
 function parseJson(text: string): unknown {
   try {

@@ -3,7 +3,7 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import type { Policy } from '../../../shared/core/policy.ts'
 import { sharesReplySchema, usageReplySchema } from '../../../shared/protocol/admin-replies.ts'
-import { nameSchema } from '../../../shared/protocol/policy.ts'
+import { domainSchema, nameSchema } from '../../../shared/protocol/policy.ts'
 import { agesOf, sharesOf } from '../views/shares.ts'
 import { usageViewOf } from '../views/usage.ts'
 import {
@@ -24,7 +24,7 @@ const tags = ['views']
 
 const viewQuery = {
   ...pageQuery,
-  domain: nameSchema.optional(),
+  domain: domainSchema.optional(),
   policy: nameSchema.optional(),
 }
 

@@ -21,6 +21,7 @@ export function documentOf(stored: StoredPolicy): PolicyDocument {
     onStoreFailure: stored.onStoreFailure,
     shadow: stored.shadow,
     unlimited: stored.unlimited,
+    ...(stored.replaces !== undefined && { replaces: [...stored.replaces] }),
     rebase: stored.rebase,
     acceptSmallLimits: stored.acceptSmallLimits,
     limits: enforcedLimits(stored).map((limit) =>

@@ -174,6 +174,7 @@ function documentOf(policy: PolicyReply): object {
     onStoreFailure: policy.onStoreFailure,
     ...(policy.shadow && { shadow: true }),
     ...(policy.unlimited && { unlimited: true }),
+    ...(policy.replaces !== undefined && { replaces: policy.replaces }),
     ...(policy.rebase !== 'off' && { rebase: policy.rebase }),
     ...(policy.acceptSmallLimits && { acceptSmallLimits: true }),
     ...(policy.limits.length > 0 && { limits: policy.limits.map(limitDocumentOf) }),

@@ -140,8 +140,24 @@ describe('a policy', () => {
     await put(own())
     const twin = await admin.call('POST', '/v1/policies', own({ name: `${name}-twin` }))
     expect(twin).toMatchObject({ status: 409, body: { errors: [{ field: 'match' }] } })
+    const together = own({ name: `${name}-twin`, match: [{ key: name, shared: true }] })
+    expect(await admin.call('POST', '/v1/policies', together)).toMatchObject({ status: 409 })
     const elsewhere = own({ name: `${name}-twin`, domain: 'other' })
     expect(await admin.call('POST', '/v1/policies', elsewhere)).toMatchObject({ status: 201 })
+  })
+
+  it('may be of a domain that a gateway names in its own way, share a counter and replace others', async () => {
+    const special = own({
+      domain: 'edge_proxy.Example',
+      match: [{ key: name, value: 'files/*', shared: true }],
+      replaces: ['elsewhere'],
+    })
+    const created = await admin.call('POST', '/v1/policies', special)
+    expect(created).toMatchObject({ status: 201, body: { ...special } })
+    const again = `/v1/domains/edge_proxy.Example/policies/${name}`
+    expect((await admin.call('GET', again)).body).toMatchObject(special)
+    const apart = { ...special, name: `${name}-apart`, match: [{ key: name, value: 'files/*' }] }
+    expect(await admin.call('POST', '/v1/policies', apart)).toMatchObject({ status: 409 })
   })
 
   it('is saved with a description of any size up to the bound, in bytes (B130)', async () => {
@@ -223,7 +239,7 @@ describe('the list of policies', () => {
     ['limit=ten', 'limit'],
     ['cursor=nonsense', 'cursor'],
     ['cursor=WyJ4Il0', 'cursor'],
-    ['domain=No', 'domain'],
+    ['domain=no/thing', 'domain'],
     ['limt=5', 'limt'],
   ])('refuses ?%s by its name', async (query, field) => {
     const answer = await admin.call('GET', `/v1/policies?${query}`)

@@ -172,6 +172,26 @@ describe('decide', () => {
     expect(verdict.decided.map(({ position }) => position)).toEqual([0, 1, 2])
   })
 
+  it('leaves a policy out where that of another descriptor replaces it, and nothing of it is spent', async () => {
+    const [tenant, path, user] = policies()
+    const replacing = { ...path, replaces: ['tenant', 'elsewhere'] } as RegionPolicy
+    index = indexOf([tenant, replacing, user].filter((policy) => policy !== undefined))
+    store.script = (key) => (key === 'tenant' ? refuse : admit)
+    const verdict = await ask(KEYS)
+    expect(verdict).toMatchObject({ allowed: true, unmatched: false })
+    expect(verdict.decided.map(({ position }) => position)).toEqual([1, 2])
+    expect(store.asked.join()).not.toContain('tenant')
+    expect(await ask(['tenant', 'user'])).toMatchObject({ allowed: false })
+  })
+
+  it('does not let a policy replace itself: its limit would be none', async () => {
+    index = indexOf(
+      policies({ replaces: [...KEYS] }).map((policy) => ({ ...policy, replaces: [policy.name] })),
+    )
+    await ask(KEYS)
+    expect(store.asked).toHaveLength(KEYS.length)
+  })
+
   it('refuses a descriptor that is there twice', async () => {
     await expect(ask(['tenant', 'path', 'tenant'])).rejects.toMatchObject({
       code: 'QUOTA_INVALID_INPUT',

@@ -44,6 +44,28 @@ describe('RouteTable', () => {
     }
   })
 
+  it('counts values together where the match says so, in one slot group, and the others apart', () => {
+    const match = [
+      { key: 'path', value: '/v1/*', shared: true },
+      { key: 'method', shared: true },
+      { key: 'user' },
+    ]
+    const policies = [aRegionPolicy({ match })]
+    const shared = buildPolicyIndex({ version: 1, incarnation: 1, policies }, null)
+    const counter = (path: string, method: string, user: string) => {
+      const values = { path, method, user }
+      const entries = Object.entries(values).map(([key, value]) => ({ key, value }))
+      return table().find(shared, 'api', { entries }).targets[0]?.counter
+    }
+    const first = counter('/v1/a', 'GET', 'ann')
+    expect(first).toMatch(/\}1\.0:path=\/v1\/\*,method=\*,user=ann$/)
+    for (const path of ['/v1/b', '/v1/', '/v1/*', '/v1/%']) {
+      for (const method of ['GET', 'PUT', '*']) expect(counter(path, method, 'ann')).toBe(first)
+    }
+    expect(counter('/v1/a', 'GET', 'bob')).not.toBe(first)
+    expect(counter('/v2/a', 'GET', 'ann')).toBeUndefined()
+  })
+
   it('does not remember long descriptors, which callers could fill the memory with', () => {
     const routes = table()
     const long = tenant('x'.repeat(1_000))

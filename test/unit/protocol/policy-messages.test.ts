@@ -93,7 +93,12 @@ describe('a page of changes', () => {
 
 describe('a policy message', () => {
   it('means the same after it was sent', () => {
-    const page = read([aChange(1), { kind: 'removed', id: 2, revision: 3 }])
+    const special: Partial<Policy> = {
+      domain: 'edge_proxy.Example',
+      match: [{ key: 'path', value: '/v1/*', shared: true }],
+      replaces: ['p-9'],
+    }
+    const page = read([aChange(1), aChange(2, special), { kind: 'removed', id: 2, revision: 3 }])
     expect(decodeMessage(changesReplySchema, JSON.stringify(page))).toEqual(page)
   })
 

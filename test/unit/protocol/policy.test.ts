@@ -27,6 +27,8 @@ const withLimit = (changes: object): object => ({
   limits: [JSON.parse(JSON.stringify({ ...limit, ...changes }))],
 })
 
+const withMatch = (entry: object): object => ({ ...document, match: [{ key: 'tenant', ...entry }] })
+
 function problems(input: unknown) {
   const result = policyDocumentSchema.safeParse(input)
   return result.success ? [] : problemsOf(result.error, POLICY_FIXES)
@@ -129,6 +131,10 @@ describe('a policy document', () => {
     ['an unknown mode', { ...document, mode: 'loose' }, 'mode'],
     ['an unknown failure behaviour', { ...document, onStoreFailure: 'safe' }, 'onStoreFailure'],
     ['a misspelt field', { ...document, limt: [] }, 'limt'],
+    ['one value counted together', withMatch({ value: 'acme', shared: true }), 'match[0].shared'],
+    ['itself as replaced', { ...withLimit({}), replaces: ['per-tenant'] }, 'replaces'],
+    ['nothing replaced', { ...withLimit({}), replaces: [] }, 'replaces'],
+    ['a tenant of many', { ...withMatch({ shared: true }), overridesBy: 'tenant' }, 'overridesBy'],
     ['a misspelt field of a limit', withLimit({ capcity: 3 }), 'limits[0].capcity'],
     ['a list', [], 'body'],
     ['nothing', null, 'body'],
