@@ -1,7 +1,8 @@
 import type { RegionId } from '../../shared/core/policy.ts'
-import { type ChangeContext, recordAudit } from '../../shared/postgres/audit.ts'
+import type { ChangeContext } from '../../shared/postgres/audit.ts'
 import { closeEpoch, listOpenEpochs, recordAdoption } from '../../shared/postgres/epochs.ts'
-import { type Db, lockPlane, type Trx, takeRevision } from '../../shared/postgres/plane.ts'
+import type { Db } from '../../shared/postgres/plane.ts'
+import { changePlane, type PlaneChange } from '../../shared/postgres/plane-change.ts'
 import { touchPolicy } from '../../shared/postgres/policies.ts'
 import { listRegions } from '../../shared/postgres/regions.ts'
 
@@ -18,29 +19,32 @@ export async function recordAdoptions(
   adoptions: readonly Adoption[],
   context: ChangeContext,
 ): Promise<void> {
-  await db.transaction().execute(async (trx) => {
-    await lockPlane(trx)
-    for (const adoption of adoptions) await recordAdoption(trx, adoption)
-    await closeAdoptedEpochs(trx, context)
+  await changePlane(db, context, async (plane) => {
+    for (const adoption of adoptions) await recordAdoption(plane.trx, adoption)
+    await closeAdoptedEpochs(plane)
   })
 }
 
 /**
  * Closes each open epoch that awaits no registered region. Its policy gets a new revision, by which regions
- * learn that the split before is no longer in force anywhere. The caller holds the plane's lock.
+ * learn that the split before is no longer in force anywhere.
  */
-export async function closeAdoptedEpochs(trx: Trx, context: ChangeContext): Promise<void> {
+export async function closeAdoptedEpochs(plane: PlaneChange): Promise<void> {
+  const { trx } = plane
   const regions = (await listRegions(trx)).map((region) => region.id)
   for (const open of await listOpenEpochs(trx)) {
     if (regions.some((region) => !open.adopted.includes(region))) continue
     await closeEpoch(trx, open.limitId, open.epoch)
-    await touchPolicy(trx, open.policyId, await takeRevision(trx))
-    await recordAudit(trx, context, {
+    await touchPolicy(trx, open.policyId, plane.takeRevision())
+    const id = `${open.domain}/${open.policy}`
+    const after = { limit: open.limit, epoch: open.epoch, adopted: open.adopted }
+    plane.record({
       action: 'epoch.close',
       objectKind: 'policy',
-      objectId: `${open.domain}/${open.policy}`,
+      objectId: id,
       before: null,
-      after: { limit: open.limit, epoch: open.epoch, adopted: open.adopted },
+      after,
+      documents: [{ kind: 'base', id, before: null, after }],
     })
   }
 }

@@ -1,16 +1,15 @@
 /** Changes of what single tenants have; each is a revision of their policy with an audit row. */
 import type { Override, OverrideRule } from '../../shared/core/overrides.ts'
 import { type InputProblem, QuotaError } from '../../shared/errors.ts'
-import { recordAudit } from '../../shared/postgres/audit.ts'
 import {
   deleteOverrides,
   sizeOfOverrides,
   writeOverrides,
 } from '../../shared/postgres/overrides.ts'
-import { type Db, lockPlane, type Trx, takeRevision } from '../../shared/postgres/plane.ts'
+import type { Trx } from '../../shared/postgres/plane.ts'
+import type { DocumentChange, PlaneChange } from '../../shared/postgres/plane-change.ts'
 import { touchPolicy } from '../../shared/postgres/policies.ts'
 import type { StoredPolicy } from '../../shared/postgres/policy-rows.ts'
-import type { OverrideReply } from '../../shared/protocol/admin-replies.ts'
 import {
   numbersProblems,
   OVERRIDE_FIXES,
@@ -21,6 +20,7 @@ import {
 import { invalidInput } from '../../shared/protocol/zod-problems.ts'
 import { type PolicyChange, requirePolicy } from './policy-changes.ts'
 import { checkPrecondition } from './preconditions.ts'
+import { overrideIdOf, overrideReplyOf } from './views/override.ts'
 
 export interface OverridesChange extends PolicyChange {
   readonly set: readonly Override[]
@@ -35,47 +35,51 @@ export interface OverridesChange extends PolicyChange {
  * Throws QUOTA_INVALID_INPUT for what the policy cannot have, and QUOTA_POLICY_NOT_FOUND when a removed value has no
  * override.
  */
-export async function changeOverrides(db: Db, change: OverridesChange): Promise<StoredPolicy> {
-  return await db.transaction().execute(async (trx) => {
-    await lockPlane(trx)
-    const policy = await requirePolicy(trx, change.key)
-    const name = `${policy.domain}/${policy.name}`
-    checkPrecondition(change.precondition, name, policy)
-    // Of one value that comes twice the later counts.
-    const set = [...new Map(change.set.map((one) => [one.value, one])).values()]
-    const problems = set.flatMap((override) => problemsOf(policy, override, change.nowMs))
-    if (problems.length > 0) throw invalidInput(problems)
-    const before = policy.overrides ?? []
-    if (change.remove.length === 0 && set.every((one) => isKnown(before, one))) return policy
-    await writeOverrides(trx, policy.id, set)
-    await requireRemoved(trx, policy.id, change.remove)
-    await requireRoom(trx, policy.id)
-    await touchPolicy(trx, policy.id, await takeRevision(trx))
-    const changed = new Set([...set.map(({ value }) => value), ...change.remove])
-    await recordAudit(trx, change.context, {
-      action: 'policy.override',
-      objectKind: 'policy',
-      objectId: name,
-      before: before.filter(({ value }) => changed.has(value)).map(overrideReplyOf),
-      after: set.map(overrideReplyOf),
-    })
-    return await requirePolicy(trx, change.key)
+export async function changeOverrides(
+  plane: PlaneChange,
+  change: OverridesChange,
+): Promise<StoredPolicy> {
+  const { trx } = plane
+  const policy = await requirePolicy(trx, change.key)
+  const name = `${policy.domain}/${policy.name}`
+  checkPrecondition(change.precondition, name, policy)
+  // Of one value that comes twice the later counts.
+  const set = [...new Map(change.set.map((one) => [one.value, one])).values()]
+  const problems = set.flatMap((override) => problemsOf(policy, override, change.nowMs))
+  if (problems.length > 0) throw invalidInput(problems)
+  const before = policy.overrides ?? []
+  if (change.remove.length === 0 && set.every((one) => isKnown(before, one))) return policy
+  await writeOverrides(trx, policy.id, set)
+  await requireRemoved(trx, policy.id, change.remove)
+  await requireRoom(trx, policy.id)
+  await touchPolicy(trx, policy.id, plane.takeRevision())
+  const changed = await requirePolicy(trx, change.key)
+  const values = new Set([...set.map(({ value }) => value), ...change.remove])
+  plane.record({
+    action: 'policy.override',
+    objectKind: 'policy',
+    objectId: name,
+    before: before.filter(({ value }) => values.has(value)).map(overrideReplyOf),
+    after: set.map(overrideReplyOf),
+    documents: documentsOf(policy, changed, values),
   })
+  return changed
 }
 
-/** An override as admin shows it, and as it can be put again. */
-export function overrideReplyOf({ value, rule, expiresAtMs }: Override): OverrideReply {
-  return {
-    value,
-    ...shownRule(rule),
-    ...(expiresAtMs !== undefined && { expiresAt: new Date(expiresAtMs).toISOString() }),
-  }
-}
-
-function shownRule(rule: OverrideRule): Omit<OverrideReply, 'value' | 'expiresAt'> {
-  if (rule.kind === 'tier') return { tier: rule.tier }
-  if (rule.kind === 'numbers') return { limits: { ...rule.limits } }
-  return rule.kind === 'deny' ? { deny: true } : { unlimited: true }
+function documentsOf(
+  before: StoredPolicy,
+  after: StoredPolicy,
+  values: ReadonlySet<string>,
+): readonly DocumentChange[] {
+  const byValue = ({ overrides = [] }: StoredPolicy) =>
+    new Map(overrides.map((override) => [override.value, overrideReplyOf(override)]))
+  const [old, now] = [byValue(before), byValue(after)]
+  return [...values].map((value) => ({
+    kind: 'override',
+    id: overrideIdOf(before, value),
+    before: old.get(value) ?? null,
+    after: now.get(value) ?? null,
+  }))
 }
 
 /** The override that an operator put. */

@@ -1,6 +1,6 @@
 import { QuotaError } from '../../shared/errors.ts'
-import { type ChangeContext, recordAudit } from '../../shared/postgres/audit.ts'
-import { type Db, lockPlane, type Trx, takeRevision } from '../../shared/postgres/plane.ts'
+import type { Db, Trx } from '../../shared/postgres/plane.ts'
+import type { DocumentChange, PlaneChange } from '../../shared/postgres/plane-change.ts'
 import {
   deletePolicy as deleteStoredPolicy,
   findPolicy,
@@ -19,12 +19,12 @@ import { invalidInput } from '../../shared/protocol/zod-problems.ts'
 import { writeLimits } from './limit-changes.ts'
 import { checkPrecondition, type Precondition } from './preconditions.ts'
 import { attendanceOf } from './region-moves.ts'
+import { overrideIdOf, overrideReplyOf } from './views/override.ts'
 import { documentOf } from './views/policy.ts'
 
 export interface PolicyChange {
   readonly key: PolicyKey
   readonly precondition: Precondition
-  readonly context: ChangeContext
 }
 
 export interface ChangedPolicy {
@@ -39,74 +39,88 @@ export interface ChangedPolicy {
  * policy. Another algorithm counts otherwise, so it starts under a new id with nothing spent.
  */
 export async function putPolicy(
-  db: Db,
+  plane: PlaneChange,
   change: PolicyChange & { readonly document: PolicyDocument },
 ): Promise<ChangedPolicy> {
   const { key, document } = change
-  return await db.transaction().execute(async (trx) => {
-    await lockPlane(trx)
-    const before = await findPolicy(trx, key)
-    checkPrecondition(change.precondition, nameOf(key), before)
-    const stored = await listRegions(trx)
-    const members = stored.map((region) => region.id)
-    refuseUnknownRegions(members, document)
-    refuseSmallLimits(members, document)
-    refuseMissingTiers(before, document)
-    if (before !== null && isUnchanged(before, document)) {
-      return { policy: before, outcome: 'unchanged' }
-    }
-    await refuseSameMatch(trx, document)
-    const revision = await takeRevision(trx)
-    const relaxedPercent = document.relaxedPercent ?? null
-    const values = { ...document, relaxedPercent, revision }
-    const id = before?.id ?? (await insertPolicy(trx, values))
-    if (before !== null) await updatePolicy(trx, id, values)
-    await writeLimits(trx, {
-      policyId: id,
-      before: before?.limits ?? [],
-      modeBefore: before?.mode ?? null,
-      document,
-      attendance: attendanceOf(stored),
-    })
-    const policy = await auditedPolicy(trx, change, before)
-    return { policy, outcome: before === null ? 'created' : 'updated' }
+  const { trx } = plane
+  const before = await findPolicy(trx, key)
+  checkPrecondition(change.precondition, nameOf(key), before)
+  const stored = await listRegions(trx)
+  const members = stored.map((region) => region.id)
+  refuseUnknownRegions(members, document)
+  refuseSmallLimits(members, document)
+  refuseMissingTiers(before, document)
+  if (before !== null && isUnchanged(before, document)) {
+    return { policy: before, outcome: 'unchanged' }
+  }
+  await refuseSameMatch(trx, document)
+  const relaxedPercent = document.relaxedPercent ?? null
+  const values = { ...document, relaxedPercent, revision: plane.takeRevision() }
+  const id = before?.id ?? (await insertPolicy(trx, values))
+  if (before !== null) await updatePolicy(trx, id, values)
+  await writeLimits(trx, {
+    policyId: id,
+    before: before?.limits ?? [],
+    modeBefore: before?.mode ?? null,
+    document,
+    attendance: attendanceOf(stored),
   })
+  const policy = await requirePolicy(trx, key)
+  plane.record({
+    action: before === null ? 'policy.create' : 'policy.update',
+    objectKind: 'policy',
+    objectId: nameOf(key),
+    before: before === null ? null : documentOf(before),
+    after: documentOf(policy),
+  })
+  return { policy, outcome: before === null ? 'created' : 'updated' }
 }
 
-export async function deletePolicy(db: Db, change: PolicyChange): Promise<void> {
-  await db.transaction().execute(async (trx) => {
-    await lockPlane(trx)
-    const before = await requirePolicy(trx, change.key)
-    checkPrecondition(change.precondition, nameOf(change.key), before)
-    await deleteStoredPolicy(trx, before, await takeRevision(trx))
-    await recordAudit(trx, change.context, {
-      action: 'policy.delete',
-      objectKind: 'policy',
-      objectId: nameOf(change.key),
-      before: documentOf(before),
+export async function deletePolicy(plane: PlaneChange, change: PolicyChange): Promise<void> {
+  const { trx } = plane
+  const policy = await requirePolicy(trx, change.key)
+  checkPrecondition(change.precondition, nameOf(change.key), policy)
+  await deleteStoredPolicy(trx, policy, plane.takeRevision())
+  const id = nameOf(change.key)
+  const before = documentOf(policy)
+  const overrides = (policy.overrides ?? []).map(
+    (override): DocumentChange => ({
+      kind: 'override',
+      id: overrideIdOf(policy, override.value),
+      before: overrideReplyOf(override),
       after: null,
-    })
+    }),
+  )
+  plane.record({
+    action: 'policy.delete',
+    objectKind: 'policy',
+    objectId: id,
+    before,
+    after: null,
+    documents: [...overrides, { kind: 'policy', id, before, after: null }],
   })
 }
 
 /** Starts the counters of every limit of the policy anew in all regions, as a new usage epoch (B145). */
-export async function resetPolicy(db: Db, change: PolicyChange): Promise<StoredPolicy> {
-  return await db.transaction().execute(async (trx) => {
-    await lockPlane(trx)
-    const before = await requirePolicy(trx, change.key)
-    checkPrecondition(change.precondition, nameOf(change.key), before)
-    await resetUsage(trx, before.id)
-    await touchPolicy(trx, before.id, await takeRevision(trx))
-    const policy = await requirePolicy(trx, change.key)
-    await recordAudit(trx, change.context, {
-      action: 'policy.reset',
-      objectKind: 'policy',
-      objectId: nameOf(change.key),
-      before: usageEpochsOf(before),
-      after: usageEpochsOf(policy),
-    })
-    return policy
+export async function resetPolicy(plane: PlaneChange, change: PolicyChange): Promise<StoredPolicy> {
+  const { trx } = plane
+  const policy = await requirePolicy(trx, change.key)
+  checkPrecondition(change.precondition, nameOf(change.key), policy)
+  await resetUsage(trx, policy.id)
+  await touchPolicy(trx, policy.id, plane.takeRevision())
+  const reset = await requirePolicy(trx, change.key)
+  const id = nameOf(change.key)
+  const [before, after] = [usageEpochsOf(policy), usageEpochsOf(reset)]
+  plane.record({
+    action: 'policy.reset',
+    objectKind: 'policy',
+    objectId: id,
+    before,
+    after,
+    documents: [{ kind: 'counters', id, before, after }],
   })
+  return reset
 }
 
 export async function requirePolicy(db: Db, key: PolicyKey): Promise<StoredPolicy> {
@@ -121,22 +135,6 @@ function usageEpochsOf(policy: StoredPolicy): unknown {
 
 function nameOf(key: PolicyKey): string {
   return `${key.domain}/${key.name}`
-}
-
-async function auditedPolicy(
-  trx: Trx,
-  change: PolicyChange,
-  before: StoredPolicy | null,
-): Promise<StoredPolicy> {
-  const policy = await requirePolicy(trx, change.key)
-  await recordAudit(trx, change.context, {
-    action: before === null ? 'policy.create' : 'policy.update',
-    objectKind: 'policy',
-    objectId: nameOf(change.key),
-    before: before === null ? null : documentOf(before),
-    after: documentOf(policy),
-  })
-  return policy
 }
 
 function refuseSmallLimits(members: readonly string[], document: PolicyDocument): void {

@@ -2,8 +2,9 @@
 import { proposeBase } from '../../shared/core/base-rebase.ts'
 import { holdingOf } from '../../shared/core/enforced.ts'
 import type { BaseSplit, RegionId } from '../../shared/core/policy.ts'
-import { type ChangeContext, recordAudit } from '../../shared/postgres/audit.ts'
-import { type Db, lockPlane, type Trx, takeRevision } from '../../shared/postgres/plane.ts'
+import type { ChangeContext } from '../../shared/postgres/audit.ts'
+import type { Db } from '../../shared/postgres/plane.ts'
+import { changePlane, type PlaneChange } from '../../shared/postgres/plane-change.ts'
 import { listRebasedPolicies, touchPolicy } from '../../shared/postgres/policies.ts'
 import type { StoredLimit, StoredPolicy } from '../../shared/postgres/policy-rows.ts'
 import { listRegions, type StoredRegion } from '../../shared/postgres/regions.ts'
@@ -53,13 +54,11 @@ export class Rebase {
     this.#watched = new Set(policies.flatMap(({ limits }) => limits.map(({ id }) => id)))
     this.#demand.keep(isWatched)
     if (policies.length === 0) return false
-    return await db.transaction().execute(async (trx) => {
-      await lockPlane(trx)
-      return await this.#moveAll(trx, nowMs)
-    })
+    return await changePlane(db, CONTEXT, (plane) => this.#moveAll(plane, nowMs))
   }
 
-  async #moveAll(trx: Trx, nowMs: number): Promise<boolean> {
+  async #moveAll(plane: PlaneChange, nowMs: number): Promise<boolean> {
+    const { trx } = plane
     const regions = await listRegions(trx)
     // An epoch waits for every region; one that is not heard would keep it open, and edits waiting.
     if (!regions.every((region) => this.#isWell(region))) return false
@@ -72,8 +71,8 @@ export class Rebase {
       })
       if (due.length === 0) continue
       for (const { limit, base } of due) await moveBase(trx, policy, limit, base)
-      await touchPolicy(trx, policy.id, await takeRevision(trx))
-      await auditMoves(trx, policy, due)
+      await touchPolicy(trx, policy.id, plane.takeRevision())
+      recordMoves(plane, policy, due)
       for (const { limit } of due) this.#movedAt.set(limit.id, nowMs)
       moved += due.length
     }
@@ -107,16 +106,20 @@ const CONTEXT: ChangeContext = {
   reason: 'the demand of the last hour had another mix than the base',
 }
 
-async function auditMoves(
-  trx: Trx,
+function recordMoves(
+  plane: PlaneChange,
   policy: StoredPolicy,
   moves: readonly { readonly limit: StoredLimit; readonly base: BaseSplit }[],
-): Promise<void> {
-  await recordAudit(trx, CONTEXT, {
+): void {
+  const id = `${policy.domain}/${policy.name}`
+  const before = { bases: moves.map(({ limit }) => ({ limit: limit.name, base: limit.base })) }
+  const after = { bases: moves.map(({ limit, base }) => ({ limit: limit.name, base })) }
+  plane.record({
     action: 'policy.rebase',
     objectKind: 'policy',
-    objectId: `${policy.domain}/${policy.name}`,
-    before: { bases: moves.map(({ limit }) => ({ limit: limit.name, base: limit.base })) },
-    after: { bases: moves.map(({ limit, base }) => ({ limit: limit.name, base })) },
+    objectId: id,
+    before,
+    after,
+    documents: [{ kind: 'base', id, before, after }],
   })
 }

@@ -1,7 +1,7 @@
 import { REGIONS_MAX } from '../../shared/core/units.ts'
 import { QuotaError } from '../../shared/errors.ts'
-import { type ChangeContext, recordAudit } from '../../shared/postgres/audit.ts'
-import { type Db, lockPlane, type Trx, takeRevision } from '../../shared/postgres/plane.ts'
+import type { Db, Trx } from '../../shared/postgres/plane.ts'
+import type { PlaneChange } from '../../shared/postgres/plane-change.ts'
 import type { StoredPolicy } from '../../shared/postgres/policy-rows.ts'
 import { listPoliciesOf } from '../../shared/postgres/region-life.ts'
 import {
@@ -20,7 +20,6 @@ const USERS_NAMED_MAX = 5
 export interface RegionChange {
   readonly id: string
   readonly precondition: Precondition | null
-  readonly context: ChangeContext
 }
 
 export interface ChangedRegion {
@@ -34,30 +33,20 @@ export interface ChangedRegion {
  * Needs no precondition as long as nothing would be overwritten, so a script may repeat its registrations.
  */
 export async function putRegion(
-  db: Db,
+  plane: PlaneChange,
   change: RegionChange & { readonly description: string },
 ): Promise<ChangedRegion> {
-  return await db.transaction().execute(async (trx) => {
-    await lockPlane(trx)
-    const before = await findRegion(trx, change.id)
-    checkPut(change, before)
-    if (before?.description === change.description) return { region: before, outcome: 'unchanged' }
-    if (before === null) await refuseTooMany(trx)
-    await writeRegion(trx, {
-      id: change.id,
-      description: change.description,
-      revision: await takeRevision(trx),
-    })
-    const region = await requireRegion(trx, change.id)
-    await recordAudit(trx, change.context, {
-      action: before === null ? 'region.create' : 'region.update',
-      objectKind: 'region',
-      objectId: change.id,
-      before,
-      after: region,
-    })
-    return { region, outcome: before === null ? 'created' : 'updated' }
-  })
+  const { id, description } = change
+  const { trx } = plane
+  const before = await findRegion(trx, id)
+  checkPut(change, before)
+  if (before?.description === description) return { region: before, outcome: 'unchanged' }
+  if (before === null) await refuseTooMany(trx)
+  await writeRegion(trx, { id, description, revision: plane.takeRevision() })
+  const region = await requireRegion(trx, id)
+  const action = before === null ? 'region.create' : 'region.update'
+  plane.record({ action, objectKind: 'region', objectId: id, before, after: region })
+  return { region, outcome: before === null ? 'created' : 'updated' }
 }
 
 function checkPut(
@@ -77,29 +66,30 @@ function checkPut(
  * Removes a region that has no part of any limit: one that was drained, or never had one. The splits that name it go
  * on without it. Its incarnation counter stays, should it return.
  */
-export async function deleteRegion(db: Db, change: RegionChange): Promise<void> {
-  await db.transaction().execute(async (trx) => {
-    await lockPlane(trx)
-    const before = await requireRegion(trx, change.id)
-    if (change.precondition === null) {
-      throw preconditionRequired(
-        `send If-Match: "${before.revision}" to remove region ${change.id}`,
-      )
-    }
-    checkPrecondition(change.precondition, `region ${change.id}`, before)
-    const policies = await listPoliciesOf(trx, [change.id])
-    refuseInUse(before, policies)
-    await takeOut(trx, before, policies)
-    await recordAudit(trx, change.context, {
-      action: 'region.delete',
-      objectKind: 'region',
-      objectId: change.id,
-      before,
-      after: null,
-    })
-    // An epoch that awaited this region alone has nobody left to wait for.
-    await closeAdoptedEpochs(trx, change.context)
+export async function deleteRegion(
+  plane: PlaneChange,
+  { id, precondition }: RegionChange,
+): Promise<void> {
+  const { trx } = plane
+  const before = await requireRegion(trx, id)
+  if (precondition === null) {
+    throw preconditionRequired(`send If-Match: "${before.revision}" to remove region ${id}`)
+  }
+  checkPrecondition(precondition, `region ${id}`, before)
+  const policies = await listPoliciesOf(trx, [id])
+  refuseInUse(before, policies)
+  const splits = await takeOut(plane, before, policies)
+  const gone = { kind: 'region', id, before, after: null }
+  plane.record({
+    action: 'region.delete',
+    objectKind: 'region',
+    objectId: id,
+    before,
+    after: null,
+    documents: [gone, ...splits],
   })
+  // An epoch that awaited this region alone has nobody left to wait for.
+  await closeAdoptedEpochs(plane)
 }
 
 export async function requireRegion(db: Db, id: string): Promise<StoredRegion> {

@@ -1,7 +1,7 @@
 /** What an operator asks of a region's life: drain it, bring it back, or certify that it is gone. */
 import { QuotaError } from '../../shared/errors.ts'
-import { type ChangeContext, recordAudit } from '../../shared/postgres/audit.ts'
-import { type Db, lockPlane, type Trx, takeRevision } from '../../shared/postgres/plane.ts'
+import type { Trx } from '../../shared/postgres/plane.ts'
+import type { PlaneChange } from '../../shared/postgres/plane-change.ts'
 import {
   deleteCertificate,
   insertCertificate,
@@ -17,7 +17,6 @@ export interface LifeChange {
   readonly id: string
   /** Null: whatever its revision, since the change says all that it rests on. */
   readonly precondition: Precondition | null
-  readonly context: ChangeContext
 }
 
 /** The operator's word: whoever it is swears that nothing of the region is in use and nothing will be. */
@@ -30,8 +29,8 @@ export interface CertificateBody {
  * Begins to move the region's part of every limit to the others. Repeating it is harmless. Refused for the last
  * region that takes part: there is nobody to move the parts to.
  */
-export async function drainRegion(db: Db, change: LifeChange): Promise<StoredRegion> {
-  return await changeState(db, change, async (trx, region) => {
+export async function drainRegion(plane: PlaneChange, change: LifeChange): Promise<StoredRegion> {
+  return await changeState(plane, change, async (trx, region) => {
     if (region.state === 'draining' || region.state === 'drained') return null
     refuseRemoving(region)
     await refuseLast(trx, region)
@@ -40,8 +39,8 @@ export async function drainRegion(db: Db, change: LifeChange): Promise<StoredReg
 }
 
 /** Begins to move back what the splits give the region. Repeating it is harmless. */
-export async function resumeRegion(db: Db, change: LifeChange): Promise<StoredRegion> {
-  return await changeState(db, change, async (trx, region) => {
+export async function resumeRegion(plane: PlaneChange, change: LifeChange): Promise<StoredRegion> {
+  return await changeState(plane, change, async (trx, region) => {
     if (region.state === 'active' || region.state === 'resuming') return null
     refuseRemoving(region)
     await deleteCertificate(trx, region.id)
@@ -54,7 +53,7 @@ export async function resumeRegion(db: Db, change: LifeChange): Promise<StoredRe
  * region is heard: then it is not fenced off, and its units may be in use.
  */
 export async function certifyRegion(
-  db: Db,
+  plane: PlaneChange,
   change: LifeChange & {
     readonly certificate: CertificateBody
     readonly live: LiveView
@@ -62,7 +61,7 @@ export async function certifyRegion(
   },
 ): Promise<StoredRegion> {
   const { certificate, live, nowMs } = change
-  return await changeState(db, change, async (trx, region) => {
+  return await changeState(plane, change, async (trx, region) => {
     if (region.state === 'removing') return null
     refuseReporting(region, live, nowMs)
     await refuseLast(trx, region)
@@ -79,23 +78,21 @@ interface StateChange {
 }
 
 async function changeState(
-  db: Db,
-  { id, precondition, context }: LifeChange,
+  plane: PlaneChange,
+  { id, precondition }: LifeChange,
   decide: (trx: Trx, region: StoredRegion) => Promise<StateChange | null>,
 ): Promise<StoredRegion> {
-  return await db.transaction().execute(async (trx) => {
-    await lockPlane(trx)
-    const before = await requireRegion(trx, id)
-    if (precondition !== null) checkPrecondition(precondition, `region ${id}`, before)
-    const change = await decide(trx, before)
-    if (change === null) return before
-    const { state, action } = change
-    await setRegionState(trx, { id, state, revision: await takeRevision(trx) })
-    const region = await requireRegion(trx, id)
-    const after = { ...region, ...change.after }
-    await recordAudit(trx, context, { action, objectKind: 'region', objectId: id, before, after })
-    return region
-  })
+  const { trx } = plane
+  const before = await requireRegion(trx, id)
+  if (precondition !== null) checkPrecondition(precondition, `region ${id}`, before)
+  const change = await decide(trx, before)
+  if (change === null) return before
+  const { state, action } = change
+  await setRegionState(trx, { id, state, revision: plane.takeRevision() })
+  const region = await requireRegion(trx, id)
+  const after = { ...region, ...change.after }
+  plane.record({ action, objectKind: 'region', objectId: id, before, after })
+  return region
 }
 
 function refuseRemoving(region: StoredRegion): void {

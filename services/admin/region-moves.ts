@@ -11,11 +11,17 @@ import { holdingOf } from '../../shared/core/enforced.ts'
 import { LENDER_WAIT_MS } from '../../shared/core/ledger/constants.ts'
 import { drainEnd } from '../../shared/core/ledger/homes.ts'
 import type { BaseSplit, RegionId } from '../../shared/core/policy.ts'
-import { type ChangeContext, recordAudit } from '../../shared/postgres/audit.ts'
+import type { ChangeContext } from '../../shared/postgres/audit.ts'
 import { recordDeparture } from '../../shared/postgres/departures.ts'
 import { closeEpoch, openEpoch, recordAdoption } from '../../shared/postgres/epochs.ts'
 import { voidIncarnations } from '../../shared/postgres/incarnations.ts'
-import { type Db, lockPlane, type Trx, takeRevision } from '../../shared/postgres/plane.ts'
+import type { Db, Trx } from '../../shared/postgres/plane.ts'
+import {
+  changePlane,
+  type DocumentChange,
+  type PlaneChange,
+  type PlaneRecord,
+} from '../../shared/postgres/plane-change.ts'
 import { touchPolicy } from '../../shared/postgres/policies.ts'
 import {
   isSameSplit,
@@ -35,6 +41,7 @@ import type { RegionState } from '../../shared/postgres/tables.ts'
 import { weightSteps, weightsOfSteps } from '../../shared/protocol/policy.ts'
 import { closeAdoptedEpochs } from './adoptions.ts'
 import type { LiveView } from './live-view.ts'
+import { documentOf } from './views/policy.ts'
 
 /**
  * Most epochs that one step opens: the step stays well under a second, and the records of the regions, which name
@@ -66,37 +73,36 @@ export class RegionMoves {
       this.#seen.clear()
       return false
     }
-    return await db.transaction().execute(async (trx) => {
-      await lockPlane(trx)
-      return await this.#advance(trx)
-    })
+    return await changePlane(db, CONTEXT, (plane) => this.#advance(plane))
   }
 
-  async #advance(trx: Trx): Promise<boolean> {
-    await this.#voidFalseCertificates(trx)
+  async #advance(plane: PlaneChange): Promise<boolean> {
+    const { trx } = plane
+    await this.#voidFalseCertificates(plane)
     const regions = await listRegions(trx)
     const attendance = attendanceOf(regions)
     const moving = regions.filter(isMoving)
     const names = moving.map(({ id }) => id)
     const returning = moving.filter(({ state }) => state === 'resuming').map(({ id }) => id)
     const before = await listPoliciesOf(trx, names)
-    const opened = await openEpochs(trx, before, { attendance, returning })
-    const certified = await this.#adoptForCertified(trx, await listPoliciesOf(trx, names))
-    if (opened + certified > 0) await closeAdoptedEpochs(trx, CONTEXT)
+    const opened = await openEpochs(plane, before, { attendance, returning })
+    const certified = await this.#adoptForCertified(plane, await listPoliciesOf(trx, names))
+    if (opened + certified > 0) await closeAdoptedEpochs(plane)
     const policies = await listPoliciesOf(trx, names)
     let finished = 0
     for (const region of moving) {
       if (policies.some((policy) => isUnfinished(policy, region, attendance))) continue
       if (region.state === 'removing' && !(await this.#isCertifiedLongEnough(trx, region.id)))
         continue
-      await this.#finish(trx, region, policies)
+      await this.#finish(plane, region, policies)
       finished++
     }
     return opened + certified + finished > 0
   }
 
   /** A region that is heard after all is not fenced off: its certificate is void, and it is drained instead. */
-  async #voidFalseCertificates(trx: Trx): Promise<void> {
+  async #voidFalseCertificates(plane: PlaneChange): Promise<void> {
+    const { trx } = plane
     for (const certificate of await listCertificates(trx)) {
       const { region, certifiedAt } = certificate
       // Its wait begins when it is first seen.
@@ -104,17 +110,15 @@ export class RegionMoves {
       const heardAtMs = this.#options.live.heard(region)?.heardAtMs ?? Number.NEGATIVE_INFINITY
       if (heardAtMs <= certifiedAt.getTime()) continue
       await deleteCertificate(trx, region)
-      await setRegionState(trx, {
-        id: region,
-        state: 'draining',
-        revision: await takeRevision(trx),
-      })
-      await audit(trx, 'region.certificate-void', region, { before: certificate, after: null })
+      const revision = plane.takeRevision()
+      await setRegionState(trx, { id: region, state: 'draining', revision })
+      record(plane, 'region.certificate-void', region, { before: certificate, after: null })
     }
   }
 
   /** Writes down the adoptions that certificates stand for; the number of those that are new. */
-  async #adoptForCertified(trx: Trx, policies: readonly StoredPolicy[]): Promise<number> {
+  async #adoptForCertified(plane: PlaneChange, policies: readonly StoredPolicy[]): Promise<number> {
+    const { trx } = plane
     let adopted = 0
     for (const certificate of await listCertificates(trx)) {
       const due = policies
@@ -126,7 +130,7 @@ export class RegionMoves {
             this.#counts(certificate, limit),
         )
       if (due.length === 0) continue
-      await this.#voidPast(trx, certificate.region)
+      await this.#voidPast(plane, certificate.region)
       for (const { id: limitId, epoch } of due) {
         await recordAdoption(trx, { region: certificate.region, limitId, epoch })
       }
@@ -136,11 +140,12 @@ export class RegionMoves {
   }
 
   /** What the region's earlier incarnations know must never be used again once others may have its units. */
-  async #voidPast(trx: Trx, region: RegionId): Promise<void> {
+  async #voidPast(plane: PlaneChange, region: RegionId): Promise<void> {
+    const { trx } = plane
     const { live, wallMs } = this.#options
     const heard = live.heard(region)?.record.mark.incarnation ?? 0
     const leastIncarnation = await voidIncarnations(trx, region, { heard, nowMs: wallMs() })
-    await recordDeparture(trx, { region, revision: await takeRevision(trx), leastIncarnation })
+    await recordDeparture(trx, { region, revision: plane.takeRevision(), leastIncarnation })
   }
 
   /**
@@ -166,19 +171,24 @@ export class RegionMoves {
     return certificate !== undefined && this.#hasWaited(certificate)
   }
 
-  async #finish(trx: Trx, region: StoredRegion, policies: readonly StoredPolicy[]): Promise<void> {
+  async #finish(
+    plane: PlaneChange,
+    region: StoredRegion,
+    policies: readonly StoredPolicy[],
+  ): Promise<void> {
     const { id } = region
     if (region.state === 'removing') {
-      await this.#voidPast(trx, id)
-      await takeOut(trx, region, policies)
-      await audit(trx, 'region.remove', id, { before: region, after: null })
-      await closeAdoptedEpochs(trx, CONTEXT)
+      await this.#voidPast(plane, id)
+      const splits = await takeOut(plane, region, policies)
+      const gone = { kind: 'region', id, before: region, after: null }
+      record(plane, 'region.remove', id, { ...gone, documents: [gone, ...splits] })
+      await closeAdoptedEpochs(plane)
       return
     }
     const state: RegionState = region.state === 'draining' ? 'drained' : 'active'
-    await setRegionState(trx, { id, state, revision: await takeRevision(trx) })
+    await setRegionState(plane.trx, { id, state, revision: plane.takeRevision() })
     const action = state === 'drained' ? 'region.drained' : 'region.resumed'
-    await audit(trx, action, id, { before: region, after: { ...region, state } })
+    record(plane, action, id, { before: region, after: { ...region, state } })
   }
 }
 
@@ -204,34 +214,55 @@ export function unfinishedLimits(
 
 /**
  * Takes a region out of the plane: the splits that name it go on without it, in the proportions that are left, and
- * the others learn that it is no member any more. The caller has seen that it has no part of any limit.
+ * the others learn that it is no member any more. Gives the policies that changed. The caller has seen that the
+ * region has no part of any limit.
  */
 export async function takeOut(
-  trx: Trx,
+  plane: PlaneChange,
   { id }: StoredRegion,
   policies: readonly StoredPolicy[],
-): Promise<void> {
+): Promise<readonly DocumentChange[]> {
+  const { trx } = plane
+  const changed: DocumentChange[] = []
   const { present } = attendanceOf((await listRegions(trx)).filter((other) => other.id !== id))
   const without: Attendance = { away: new Set([id]), present }
   for (const policy of policies) {
     const named = policy.limits.filter(({ split }) => id in split)
+    const splits = new Map<number, StoredLimit['split']>()
     for (const limit of named) {
       const weights = weightsOf(weightSteps(limit.split), without)
       if (weights === null) continue
-      await setSplit(
-        trx,
-        limit.id,
-        weightsOfSteps((total) => apportion(weights, total)),
-      )
+      const split = weightsOfSteps((total) => apportion(weights, total))
+      await setSplit(trx, limit.id, split)
+      splits.set(limit.id, split)
     }
-    if (named.length > 0) await touchPolicy(trx, policy.id, await takeRevision(trx))
+    if (named.length === 0) continue
+    await touchPolicy(trx, policy.id, plane.takeRevision())
+    changed.push(splitChange(policy, splits))
   }
   await deleteRegion(trx, id)
   await recordDeparture(trx, {
     region: id,
-    revision: await takeRevision(trx),
+    revision: plane.takeRevision(),
     leastIncarnation: null,
   })
+  return changed
+}
+
+function splitChange(
+  policy: StoredPolicy,
+  splits: ReadonlyMap<number, StoredLimit['split']>,
+): DocumentChange {
+  const limits = policy.limits.map((limit) => ({
+    ...limit,
+    split: splits.get(limit.id) ?? limit.split,
+  }))
+  return {
+    kind: 'policy',
+    id: `${policy.domain}/${policy.name}`,
+    before: documentOf(policy),
+    after: documentOf({ ...policy, limits }),
+  }
 }
 
 const CONTEXT: ChangeContext = {
@@ -240,13 +271,15 @@ const CONTEXT: ChangeContext = {
   reason: 'a region is drained, brought back or removed as asked',
 }
 
-async function audit(
-  trx: Trx,
+function record(
+  plane: PlaneChange,
   action: string,
   objectId: RegionId,
-  change: { readonly before: unknown; readonly after: unknown },
-): Promise<void> {
-  await recordAudit(trx, CONTEXT, { action, objectKind: 'region', objectId, ...change })
+  change: Pick<PlaneRecord, 'before' | 'after' | 'documents'>,
+): void {
+  const { before, after, documents } = change
+  const said = { action, objectKind: 'region', objectId, before, after } as const
+  plane.record({ ...said, ...(documents !== undefined && { documents }) })
 }
 
 /** True while a region leaves or comes back. */
@@ -261,10 +294,11 @@ interface Moves {
 
 /** Opens the epochs that are due, up to the bound of a step; the number of those. */
 async function openEpochs(
-  trx: Trx,
+  plane: PlaneChange,
   policies: readonly StoredPolicy[],
   moves: Moves,
 ): Promise<number> {
+  const { trx } = plane
   let opened = 0
   for (const policy of policies) {
     if (opened >= EPOCHS_PER_STEP_MAX) break
@@ -273,7 +307,7 @@ async function openEpochs(
       return limit.previousBase !== null || isSameSplit(base, limit.base) ? [] : [{ limit, base }]
     })
     for (const { limit, base } of due) await moveBase(trx, policy, limit, base)
-    if (due.length > 0) await touchPolicy(trx, policy.id, await takeRevision(trx))
+    if (due.length > 0) await touchPolicy(trx, policy.id, plane.takeRevision())
     opened += due.length
   }
   return opened

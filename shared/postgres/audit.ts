@@ -22,6 +22,8 @@ export interface AuditChange {
 export interface AuditEntry extends AuditChange, ChangeContext {
   readonly seq: number
   readonly at: Date
+  /** Revision of the plane that the change belongs to; null for one that regions need not know. */
+  readonly revision: number | null
 }
 
 /** Adds a row to the append-only log; takes the transaction of the change so that neither exists alone. */
@@ -30,19 +32,27 @@ export async function recordAudit(
   context: ChangeContext,
   change: AuditChange,
 ): Promise<void> {
-  await trx
-    .insertInto('audit')
-    .values({
-      actor: context.actor,
-      action: change.action,
-      object_kind: change.objectKind,
-      object_id: change.objectId,
-      before: change.before === null ? null : JSON.stringify(change.before),
-      after: change.after === null ? null : JSON.stringify(change.after),
-      request_id: context.requestId,
-      reason: context.reason,
-    })
-    .execute()
+  await recordAudits(trx, { ...context, revision: null }, [change])
+}
+
+/** Adds rows in their order. Changes of the plane leave this to `PlaneChange.record`. */
+export async function recordAudits(
+  trx: Trx,
+  context: ChangeContext & { readonly revision: number | null },
+  changes: readonly AuditChange[],
+): Promise<void> {
+  const rows = changes.map((change) => ({
+    actor: context.actor,
+    action: change.action,
+    object_kind: change.objectKind,
+    object_id: change.objectId,
+    before: change.before === null ? null : JSON.stringify(change.before),
+    after: change.after === null ? null : JSON.stringify(change.after),
+    request_id: context.requestId,
+    reason: context.reason,
+    revision: context.revision,
+  }))
+  await trx.insertInto('audit').values(rows).execute()
 }
 
 /** Entries older than `beforeSeq` (null: the newest), newest first. */
@@ -71,5 +81,6 @@ export async function listAudit(
     after: row.after,
     requestId: row.request_id,
     reason: row.reason,
+    revision: row.revision,
   }))
 }

@@ -1,4 +1,4 @@
-import { type Kysely, sql, type Transaction } from 'kysely'
+import { type Kysely, sql, Transaction } from 'kysely'
 import { QuotaError } from '../errors.ts'
 import type { Tables } from './tables.ts'
 
@@ -21,19 +21,15 @@ export async function readRevision(db: Db): Promise<number> {
 }
 
 /**
- * Makes every other change wait until this transaction ends. Must come before the first read that the change
- * rests on: what is read after it stays true until the commit.
+ * Makes every other change wait until this transaction ends, and gives the plane's revision. Must come before the
+ * first read that the change rests on: what is read after it stays true until the commit.
  */
-export async function lockPlane(trx: Trx): Promise<void> {
-  await trx.selectFrom('plane').select('revision').forUpdate().executeTakeFirstOrThrow()
+export async function lockPlane(trx: Trx): Promise<number> {
+  const select = trx.selectFrom('plane').select('revision').forUpdate()
+  return (await select.executeTakeFirstOrThrow()).revision
 }
 
-/** The next revision, which is this transaction's alone. A rollback gives it back, so there are no gaps. */
-export async function takeRevision(trx: Trx): Promise<number> {
-  const { revision } = await trx
-    .updateTable('plane')
-    .set((eb) => ({ revision: eb('revision', '+', 1) }))
-    .returning('revision')
-    .executeTakeFirstOrThrow()
-  return revision
+/** Carries out `work` in the transaction that `db` is, or else in one of its own. */
+export async function inTransaction<T>(db: Db, work: (trx: Trx) => Promise<T>): Promise<T> {
+  return db instanceof Transaction ? await work(db) : await db.transaction().execute(work)
 }

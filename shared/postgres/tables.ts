@@ -31,6 +31,8 @@ export interface Tables {
   readonly overrides: OverridesTable
   readonly policy_tombstones: TombstonesTable
   readonly audit: AuditTable
+  readonly revisions: RevisionsTable
+  readonly revision_changes: RevisionChangesTable
   readonly tokens: TokensTable
   readonly stock_windows: StockWindowsTable
   readonly stock_accounts: StockAccountsTable
@@ -151,6 +153,26 @@ interface AuditTable {
   readonly after: Json<unknown> | null
   readonly request_id: string
   readonly reason: string | null
+  readonly revision: number | null
+}
+
+interface RevisionsTable {
+  readonly number: number
+  readonly first: number
+  readonly at: GeneratedAlways<Date>
+  readonly actor: string
+  readonly reason: string | null
+  readonly request_id: string
+}
+
+interface RevisionChangesTable {
+  readonly revision: number
+  readonly position: number
+  readonly action: string
+  readonly object_kind: string
+  readonly object_id: string
+  readonly before: Json<unknown> | null
+  readonly after: Json<unknown> | null
 }
 
 export interface TokensTable {

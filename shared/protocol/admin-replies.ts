@@ -181,6 +181,7 @@ export const auditListSchema = z
         after: z.unknown(),
         requestId: z.string(),
         reason: z.string().nullable(),
+        revision: whole.nullable().describe('of the plane; null: regions need not know of it'),
       }),
     ),
     next,

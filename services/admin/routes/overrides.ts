@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
+import { changePlane } from '../../../shared/postgres/plane-change.ts'
 import type { StoredPolicy } from '../../../shared/postgres/policy-rows.ts'
 import {
   overrideBatchReplySchema,
@@ -8,14 +9,10 @@ import {
   overrideReplySchema,
 } from '../../../shared/protocol/admin-replies.ts'
 import { overridePutSchema, tenantValueSchema } from '../../../shared/protocol/policy-override.ts'
-import {
-  changeOverrides,
-  type OverridesChange,
-  overrideOf,
-  overrideReplyOf,
-} from '../override-changes.ts'
+import { changeOverrides, type OverridesChange, overrideOf } from '../override-changes.ts'
 import { requirePolicy } from '../policy-changes.ts'
 import { preconditionOf } from '../preconditions.ts'
+import { overrideReplyOf } from '../views/override.ts'
 import {
   type AdminDeps,
   conditionalHeaders,
@@ -157,12 +154,10 @@ async function change(
   deps: AdminDeps,
   { req, reply, ...asked }: AskedChange,
 ): Promise<StoredPolicy> {
-  const policy = await changeOverrides(deps.db, {
-    ...asked,
-    precondition: preconditionOf(req.headers) ?? { kind: 'present' },
-    context: contextOf(req, req.headers),
-    nowMs: deps.wallMs(),
-  })
+  const precondition = preconditionOf(req.headers) ?? ({ kind: 'present' } as const)
+  const asking = { ...asked, precondition, nowMs: deps.wallMs() }
+  const context = contextOf(req, req.headers)
+  const policy = await changePlane(deps.db, context, (plane) => changeOverrides(plane, asking))
   deps.onChange()
   tagged(reply, policy.revision)
   return policy

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
+import { changePlane } from '../../../shared/postgres/plane-change.ts'
 import { listPolicies, type PolicyKey } from '../../../shared/postgres/policies.ts'
 import type { StoredPolicy } from '../../../shared/postgres/policy-rows.ts'
 import {
@@ -134,12 +135,13 @@ function putRoutes(root: FastifyInstance, deps: AdminDeps): void {
       },
     },
     async (req, reply) => {
-      const changed = await putPolicy(deps.db, {
+      const change = {
         key: req.params,
         document: documentAt(req.params, req.body),
         precondition: requirePrecondition(req.headers),
-        context: contextOf(req, req.headers),
-      })
+      }
+      const context = contextOf(req, req.headers)
+      const changed = await changePlane(deps.db, context, (plane) => putPolicy(plane, change))
       return answerChange(reply, changed, deps)
     },
   )
@@ -156,12 +158,13 @@ function putRoutes(root: FastifyInstance, deps: AdminDeps): void {
     },
     async (req, reply) => {
       const { domain, name } = req.body
-      const changed = await putPolicy(deps.db, {
+      const change = {
         key: { domain, name },
         document: req.body,
         precondition: { kind: 'new' },
-        context: contextOf(req, req.headers),
-      })
+      } as const
+      const context = contextOf(req, req.headers)
+      const changed = await changePlane(deps.db, context, (plane) => putPolicy(plane, change))
       reply.header('location', `/v1/domains/${domain}/policies/${name}`)
       return answerChange(reply, changed, deps)
     },
@@ -182,11 +185,9 @@ function removeRoutes(root: FastifyInstance, deps: AdminDeps): void {
       },
     },
     async (req, reply) => {
-      await deletePolicy(deps.db, {
-        key: req.params,
-        precondition: requirePrecondition(req.headers),
-        context: contextOf(req, req.headers),
-      })
+      const change = { key: req.params, precondition: requirePrecondition(req.headers) }
+      const context = contextOf(req, req.headers)
+      await changePlane(deps.db, context, (plane) => deletePolicy(plane, change))
       deps.onChange()
       return reply.code(204).send()
     },
@@ -203,11 +204,10 @@ function removeRoutes(root: FastifyInstance, deps: AdminDeps): void {
       },
     },
     async (req, reply) => {
-      const policy = await resetPolicy(deps.db, {
-        key: req.params,
-        precondition: preconditionOf(req.headers) ?? { kind: 'present' },
-        context: contextOf(req, req.headers),
-      })
+      const precondition = preconditionOf(req.headers) ?? ({ kind: 'present' } as const)
+      const change = { key: req.params, precondition }
+      const context = contextOf(req, req.headers)
+      const policy = await changePlane(deps.db, context, (plane) => resetPolicy(plane, change))
       deps.onChange()
       tagged(reply, policy.revision)
       return shown(policy, deps)

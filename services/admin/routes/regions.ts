@@ -1,6 +1,7 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
+import { changePlane } from '../../../shared/postgres/plane-change.ts'
 import { listRegions, type StoredRegion } from '../../../shared/postgres/regions.ts'
 import {
   type RegionReply,
@@ -99,12 +100,12 @@ function writeRoutes(root: FastifyInstance, deps: AdminDeps): void {
       },
     },
     async (req, reply) => {
-      const { region, outcome } = await putRegion(deps.db, {
-        id: req.params.id,
-        description: req.body?.description ?? '',
-        precondition: preconditionOf(req.headers),
-        context: contextOf(req, req.headers),
-      })
+      const description = req.body?.description ?? ''
+      const change = { ...changeOf(req.params.id, req.headers), description }
+      const context = contextOf(req, req.headers)
+      const { region, outcome } = await changePlane(deps.db, context, (plane) =>
+        putRegion(plane, change),
+      )
       if (outcome !== 'unchanged') deps.onChange()
       tagged(reply, region.revision)
       reply.code(outcome === 'created' ? 201 : 200)
@@ -123,11 +124,9 @@ function writeRoutes(root: FastifyInstance, deps: AdminDeps): void {
       },
     },
     async (req, reply) => {
-      await deleteRegion(deps.db, {
-        id: req.params.id,
-        precondition: preconditionOf(req.headers),
-        context: contextOf(req, req.headers),
-      })
+      const change = changeOf(req.params.id, req.headers)
+      const context = contextOf(req, req.headers)
+      await changePlane(deps.db, context, (plane) => deleteRegion(plane, change))
       deps.onChange()
       return reply.code(204).send()
     },
@@ -148,12 +147,12 @@ function lifeRoutes(root: FastifyInstance, deps: AdminDeps): void {
         response: answers,
       },
     },
-    async (req, reply) =>
-      answer(
-        reply,
-        deps,
-        await drainRegion(deps.db, lifeChangeOf(req, req.params.id, req.headers)),
-      ),
+    async (req, reply) => {
+      const change = changeOf(req.params.id, req.headers)
+      const context = contextOf(req, req.headers)
+      const region = await changePlane(deps.db, context, (plane) => drainRegion(plane, change))
+      return await answer(reply, deps, region)
+    },
   )
   app.post(
     `${PATH}/resume`,
@@ -164,12 +163,12 @@ function lifeRoutes(root: FastifyInstance, deps: AdminDeps): void {
         response: answers,
       },
     },
-    async (req, reply) =>
-      answer(
-        reply,
-        deps,
-        await resumeRegion(deps.db, lifeChangeOf(req, req.params.id, req.headers)),
-      ),
+    async (req, reply) => {
+      const change = changeOf(req.params.id, req.headers)
+      const context = contextOf(req, req.headers)
+      const region = await changePlane(deps.db, context, (plane) => resumeRegion(plane, change))
+      return await answer(reply, deps, region)
+    },
   )
   app.post(
     `${PATH}/remove`,
@@ -184,23 +183,21 @@ function lifeRoutes(root: FastifyInstance, deps: AdminDeps): void {
     },
     async (req, reply) => {
       const { certifiedBy, reason } = req.body
-      const { db, live } = deps
       const change = {
-        ...lifeChangeOf(req, req.params.id, req.headers),
+        ...changeOf(req.params.id, req.headers),
         certificate: { certifiedBy, reason },
+        live: deps.live,
+        nowMs: deps.wallMs(),
       }
-      const region = await certifyRegion(db, { ...change, live, nowMs: deps.wallMs() })
+      const context = contextOf(req, req.headers)
+      const region = await changePlane(deps.db, context, (plane) => certifyRegion(plane, change))
       return await answer(reply, deps, region)
     },
   )
 }
 
-function lifeChangeOf(
-  req: FastifyRequest,
-  id: string,
-  headers: z.infer<typeof conditionalHeaders>,
-): LifeChange {
-  return { id, precondition: preconditionOf(headers), context: contextOf(req, headers) }
+function changeOf(id: string, headers: z.infer<typeof conditionalHeaders>): LifeChange {
+  return { id, precondition: preconditionOf(headers) }
 }
 
 async function answer(

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { putPolicy } from '../../../services/admin/policy-changes.ts'
 import { documentOf, policyReplyOf } from '../../../services/admin/views/policy.ts'
+import { changePlane, type PlaneChange } from '../../../shared/postgres/plane-change.ts'
 import { policyOf } from '../../../shared/postgres/policy-rows.ts'
 import { policyReplySchema } from '../../../shared/protocol/admin-replies.ts'
 import type { LimitDocument, PolicyDocument } from '../../../shared/protocol/policy.ts'
@@ -34,25 +35,27 @@ let names = 0
 async function put(document: Partial<PolicyDocument>, to?: string) {
   const name = to ?? `p-${++names}`
   const key = { domain: 'model', name }
-  const { policy } = await putPolicy(admin.db, {
-    key,
-    precondition: { kind: to === undefined ? 'absent' : 'present' },
-    context: { actor: 'test', requestId: 'r', reason: null },
-    document: {
-      ...key,
-      description: '',
-      match: [{ key: name }],
-      mode: 'strict',
-      objective: 'max-min',
-      onStoreFailure: 'allow',
-      shadow: false,
-      unlimited: false,
-      rebase: 'off',
-      acceptSmallLimits: false,
-      limits: [],
-      ...document,
-    },
-  })
+  const context = { actor: 'test', requestId: 'r', reason: null }
+  const put = (plane: PlaneChange) =>
+    putPolicy(plane, {
+      key,
+      precondition: { kind: to === undefined ? 'absent' : 'present' },
+      document: {
+        ...key,
+        description: '',
+        match: [{ key: name }],
+        mode: 'strict',
+        objective: 'max-min',
+        onStoreFailure: 'allow',
+        shadow: false,
+        unlimited: false,
+        rebase: 'off',
+        acceptSmallLimits: false,
+        limits: [],
+        ...document,
+      },
+    })
+  const { policy } = await changePlane(admin.db, context, put)
   return policy
 }
 

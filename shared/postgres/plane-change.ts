@@ -1,0 +1,119 @@
+/**
+ * One change of the plane: everything that a caller does in one transaction, and one revision in its history.
+ *
+ * A change of several policies gives each a number of its own, since regions page through changes by number. The
+ * revision is the last of them, and nobody has seen the others: all are committed at once.
+ */
+import { assert } from '../core/assert.ts'
+import { type AuditChange, type ChangeContext, recordAudits } from './audit.ts'
+import { type Db, inTransaction, lockPlane, type Trx } from './plane.ts'
+
+/** A document that a change made, replaced or removed. */
+export interface DocumentChange {
+  /** `policy` and `override` can be brought back by a rollback; any other kind is only told. */
+  readonly kind: string
+  readonly id: string
+  readonly before: unknown
+  readonly after: unknown
+}
+
+export interface PlaneRecord extends AuditChange {
+  /** What became of single documents; absent: of the object of the change alone. */
+  readonly documents?: readonly DocumentChange[]
+}
+
+interface RecordedChange extends DocumentChange {
+  readonly action: string
+}
+
+/** Rows of one statement; each takes up to nine of the 65,535 parameters that Postgres allows. */
+const ROWS_PER_INSERT = 1_000
+
+/** Carries out `work` as one change, wholly or not at all. In a transaction it becomes a part of that. */
+export async function changePlane<T>(
+  db: Db,
+  context: ChangeContext,
+  work: (plane: PlaneChange) => Promise<T>,
+): Promise<T> {
+  return await inTransaction(db, async (trx) => {
+    const plane = await PlaneChange.begin(trx, context)
+    const result = await work(plane)
+    await plane.finish()
+    return result
+  })
+}
+
+export class PlaneChange {
+  readonly trx: Trx
+  readonly context: ChangeContext
+  readonly #before: number
+  #revision: number
+  readonly #audits: AuditChange[] = []
+  readonly #changes: RecordedChange[] = []
+
+  private constructor(trx: Trx, context: ChangeContext, revision: number) {
+    this.trx = trx
+    this.context = context
+    this.#before = revision
+    this.#revision = revision
+  }
+
+  /** Makes every other change wait until the transaction ends: what is read from here on stays true until then. */
+  static async begin(trx: Trx, context: ChangeContext): Promise<PlaneChange> {
+    return new PlaneChange(trx, context, await lockPlane(trx))
+  }
+
+  /** The next revision, which is this change's alone. Without a commit it was never given, so there are no gaps. */
+  takeRevision(): number {
+    this.#revision++
+    return this.#revision
+  }
+
+  /** Enters what was done in the audit log and in the history of revisions. */
+  record({ documents, ...change }: PlaneRecord): void {
+    const { action, objectKind: kind, objectId: id, before, after } = change
+    this.#audits.push(change)
+    const all = documents ?? [{ kind, id, before, after }]
+    this.#changes.push(...all.map((document) => ({ ...document, action })))
+  }
+
+  /** What was recorded so far. */
+  get changes(): readonly RecordedChange[] {
+    return this.#changes
+  }
+
+  /** Writes the revision and all that was recorded, as the last step of the transaction. */
+  async finish(): Promise<void> {
+    const isRaised = this.#revision > this.#before
+    assert(isRaised || this.#changes.length === 0, 'what is recorded has a revision')
+    if (!isRaised) return
+    const { actor, reason, requestId: request_id } = this.context
+    const number = this.#revision
+    await this.trx.updateTable('plane').set({ revision: number }).execute()
+    await this.trx
+      .insertInto('revisions')
+      .values({ number, first: this.#before + 1, actor, reason, request_id })
+      .execute()
+    const rows = this.#changes.map(({ action, kind, id, before, after }, position) => ({
+      revision: number,
+      position,
+      action,
+      object_kind: kind,
+      object_id: id,
+      before: textOf(before),
+      after: textOf(after),
+    }))
+    for (let start = 0; start < rows.length; start += ROWS_PER_INSERT) {
+      const page = rows.slice(start, start + ROWS_PER_INSERT)
+      await this.trx.insertInto('revision_changes').values(page).execute()
+    }
+    for (let start = 0; start < this.#audits.length; start += ROWS_PER_INSERT) {
+      const page = this.#audits.slice(start, start + ROWS_PER_INSERT)
+      await recordAudits(this.trx, { ...this.context, revision: number }, page)
+    }
+  }
+}
+
+function textOf(document: unknown): string | null {
+  return document === null ? null : JSON.stringify(document)
+}
