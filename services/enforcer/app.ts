@@ -56,7 +56,15 @@ export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance 
       isRequired: true,
       isReady: () => context.policies.current() !== null,
     },
-    { name: 'store', isRequired: false, isReady: () => !context.guard.isOpen },
+    {
+      name: 'store',
+      isRequired: false,
+      isReady: () => !context.guard.isOpen,
+      detail: () => {
+        const seconds = Math.ceil((context.guard.openMs ?? 0) / 1_000)
+        return `Redis has not decided for ${seconds} s; policies decide by their onStoreFailure`
+      },
+    },
   ]
   useHealth(app, { checks, isRunning, registry })
   app.get('/openapi.json', () => OPENAPI)

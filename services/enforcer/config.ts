@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { IPV6_PREFIX_MAX, IPV6_PREFIX_MIN } from '../../shared/core/client-address.ts'
 import { HEADER_FAMILIES, parseHeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
+import { CHECK_DEADLINE_MS } from '../../shared/redis/check-store.ts'
 import { durationMs, logLevel, port } from '../../shared/runtime/env.ts'
 
 const headerFamilies = z.string().refine((text) => parseHeaderChoice(text) !== null, {
@@ -16,11 +17,11 @@ export const enforcerEnv = z.object({
   REGION: z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be a region name such as us-east-1'),
   REDIS_URL: z.string().regex(/^(rediss?:|unix:|\/)/, 'must be a redis:// URL or a socket path'),
   /**
-   * How long a check waits for Redis before its policies' failure behaviour decides. Each time-out may admit
-   * what the limit would not, so it must be longer than any stall of a busy host; it costs callers little,
-   * because the guard stops the waiting after three of them.
+   * How long Redis may be silent before the failure behaviour of a check's policies decides. Each time-out may admit
+   * what the limit would not; on a host that Redis shares with others, where it may have to wait for a processor, take
+   * 50 and more.
    */
-  REDIS_DEADLINE_MS: durationMs.default(250),
+  REDIS_DEADLINE_MS: durationMs.default(CHECK_DEADLINE_MS),
   /** Families of rate limit header fields that an answer has when its request does not choose. */
   RATE_LIMIT_HEADERS: headerFamilies.default('draft'),
   /** Proxies whose entries in `X-Forwarded-For` are believed, counted from the right; 0 believes none. */

@@ -49,6 +49,8 @@ export interface EnforcerOptions {
   readonly clock: Clock
   readonly log: Logger
   readonly registry: Registry
+  /** Times that this process kept replies from being read in time. */
+  readonly loopStalls?: { readonly count: number }
   readonly isRunning: () => boolean
   /** The rate limit header fields of answers whose request does not choose. */
   readonly headers: HeaderChoice
@@ -89,8 +91,9 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
   const inFlight = { count: 0, max: CHECKS_IN_FLIGHT_MAX }
   const guard = new StoreGuard({
     clock,
-    onFlip: (isOpen) => {
-      if (isOpen) log.warn('store does not decide; policies say what to answer')
+    onChange: (change) => {
+      if (change === 'opened') log.warn('store does not decide; policies say what to answer')
+      else if (change === 'lasting') log.error('store has not decided for over a second')
       else log.info('store decides again')
     },
   })
@@ -99,6 +102,7 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
     policyRevision: () => policies.current()?.revision ?? 0,
     policyAgeMs: () => policies.ageMs(),
     isGuardOpen: () => guard.isOpen,
+    loopStalls: () => options.loopStalls?.count ?? 0,
     checksInFlight: () => inFlight.count,
     routesKept: () => routes.size,
     loops: () => loops,

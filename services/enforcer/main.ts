@@ -18,6 +18,9 @@ import { createEnforcer, type Enforcer } from './enforcer.ts'
 /** What answering the last checks takes beyond the wait for Redis, on a busy host. */
 const ANSWERING_MS = 1_000
 
+/** How long taking leave of Redis may take, one step; when it hangs, leases and the roll end by themselves. */
+const LEAVING_MS = 250
+
 const config = readEnvOrExit(enforcerEnv, process.env)
 const lastRequestsMs = config.REDIS_DEADLINE_MS + ANSWERING_MS
 const log = createLogger({ service: 'enforcer', region: config.REGION, level: config.LOG_LEVEL })
@@ -26,15 +29,21 @@ const life = createLifecycle({ log, deadlineMs: config.SHUTDOWN_DEADLINE_MS })
 await runService(life, log, async () => {
   // Nothing is waited for: commands in flight belong to checks, which have been answered by then.
   const redis = await life.acquire('redis', connect, (client) => client.disconnect())
+  const loopStalls = { count: 0 }
   const enforcer = createEnforcer({
     region: config.REGION,
-    store: createCheckStore({ redis, deadlineMs: config.REDIS_DEADLINE_MS }),
+    store: createCheckStore({
+      redis,
+      deadlineMs: config.REDIS_DEADLINE_MS,
+      onStall: () => loopStalls.count++,
+    }),
     leaseStore: createLeaseStore({ redis }),
     roll: createEnforcerRoll({ redis }),
     reader: createPolicyReader({ redis }),
     clock: systemClock,
     log,
     registry: createRegistry({ region: config.REGION }, true),
+    loopStalls,
     isRunning: () => life.isRunning(),
     headers: parseHeaderChoice(config.RATE_LIMIT_HEADERS) ?? DRAFT_HEADERS,
     sender: {
@@ -46,8 +55,8 @@ await runService(life, log, async () => {
     'roll',
     () => enforcer.keepOnRoll(stopOnBug),
     async (loop) => {
-      await Promise.race([loop.stop(), delay(config.REDIS_DEADLINE_MS)])
-      await Promise.race([enforcer.leave(), delay(config.REDIS_DEADLINE_MS)])
+      await Promise.race([loop.stop(), delay(LEAVING_MS)])
+      await Promise.race([enforcer.leave(), delay(LEAVING_MS)])
     },
   )
   await life.acquire(
@@ -55,8 +64,8 @@ await runService(life, log, async () => {
     () => enforcer.keepLeases(stopOnBug),
     async (loop) => {
       // A Redis that hangs must not hold the process: blocks end by themselves.
-      await Promise.race([enforcer.giveUpLeases(), delay(config.REDIS_DEADLINE_MS)])
-      await Promise.race([loop.stop(), delay(config.REDIS_DEADLINE_MS)])
+      await Promise.race([enforcer.giveUpLeases(), delay(LEAVING_MS)])
+      await Promise.race([loop.stop(), delay(LEAVING_MS)])
     },
   )
   await life.acquire(

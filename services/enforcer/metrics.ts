@@ -53,6 +53,7 @@ export interface EnforcerState {
   readonly policyRevision: () => number
   readonly policyAgeMs: () => number | null
   readonly isGuardOpen: () => boolean
+  readonly loopStalls: () => number
   readonly checksInFlight: () => number
   readonly routesKept: () => number
   readonly loops: () => readonly Loop[]
@@ -155,6 +156,11 @@ export function observeEnforcer(registry: Registry, state: EnforcerState): void 
   )
   read('quotaplane_store_guard_open', '1 while checks are answered without the store.', () =>
     state.isGuardOpen() ? 1 : 0,
+  )
+  read(
+    'quotaplane_loop_stalls',
+    'Times that this process kept replies of Redis from being read in time.',
+    state.loopStalls,
   )
   read('quotaplane_checks_in_flight', 'Checks waiting for their answer.', state.checksInFlight)
   read('quotaplane_routes_kept', 'Descriptors whose counters are remembered.', state.routesKept)

@@ -18,6 +18,8 @@ export interface BatcherOptions<Answer> {
   /** Gives each waiting caller its part of the reply. */
   readonly answer: (batch: Batch<Answer>, reply: unknown) => void
   readonly deadlineMs: number
+  /** As of `Deadlines`. */
+  readonly onStall?: ((lateMs: number) => void) | undefined
   readonly targetsMax: number
   readonly waitingMax: number
 }
@@ -35,8 +37,8 @@ interface Lane<Answer> {
  * arrive before its reply as the next one.
  *
  * One call of a group at a time: under load batches grow by themselves, and the cost that a call has, whatever
- * its size, is shared by more checks. The deadline runs from the sending; a check that gathers waits for one
- * predecessor at most. Once that is overdue, what gathers is rejected with it, and so is what comes, until Redis
+ * its size, is shared by more checks. The deadline runs from the sending (see `Deadlines`); a check that gathers waits
+ * for one predecessor at most. Once that is overdue, what gathers is rejected with it, and so is what comes, until Redis
  * answers or the connection ends: waiting for a server that hangs helps nobody.
  */
 export class Batcher<Answer> {
@@ -51,7 +53,12 @@ export class Batcher<Answer> {
 
   constructor(options: BatcherOptions<Answer>) {
     this.#options = options
-    this.#deadlines = new Deadlines(options.deadlineMs, (lane) => this.#hang(lane))
+    const { deadlineMs: afterMs, onStall } = options
+    this.#deadlines = new Deadlines({
+      afterMs,
+      expire: (lane) => this.#hang(lane),
+      ...(onStall && { onStall }),
+    })
     const groups = Array.from({ length: SLOT_GROUPS }, (_, group) => group)
     this.#lanes = groups.map(() => ({ queue: [], sent: null, isHanging: false }))
     this.#prefixes = groups.map((group) => groupPrefix(options.keysOf(group)))
@@ -111,6 +118,7 @@ export class Batcher<Answer> {
     lane.sent = batch
     this.#deadlines.start(lane)
     void this.#send(batch).then((settle) => {
+      this.#deadlines.heard()
       lane.sent = null
       lane.isHanging = false
       // Its callers were told already when it was overdue.

@@ -23,11 +23,11 @@ import { bytesOf } from './scripts.ts'
 import { ServedScripts } from './served-scripts.ts'
 
 /**
- * Longest wait for Redis before a check is given up to its policy's failure behaviour.
+ * How long Redis may leave a check without an answer before it is given up to its policy's failure behaviour.
  *
  * Redis is in the same region: it answers in well under a millisecond, or it is in trouble.
  */
-export const CHECK_DEADLINE_MS = 25
+export const CHECK_DEADLINE_MS = 2
 
 /** Most targets in one script call, so that one call stalls Redis for less than a millisecond. */
 export const BATCH_TARGETS_MAX = 128
@@ -45,16 +45,19 @@ const DOUBLE_BYTES = 8
 export interface CheckStoreOptions {
   readonly redis: Redis
   readonly deadlineMs?: number
+  /** Told how late the event loop was, ms, when that kept replies from being read in time. */
+  readonly onStall?: (lateMs: number) => void
   readonly waitingMax?: number
 }
 
 /** A CheckStore over a client that neither queues nor repeats commands (`createRedis`). */
 export function createCheckStore(options: CheckStoreOptions): CheckStore {
-  const { redis, deadlineMs = CHECK_DEADLINE_MS, waitingMax = WAITING_MAX } = options
+  const { redis, onStall, deadlineMs = CHECK_DEADLINE_MS, waitingMax = WAITING_MAX } = options
   const common = {
     redis,
     scripts: new ServedScripts(redis),
     deadlineMs,
+    onStall,
     waitingMax,
     targetsMax: BATCH_TARGETS_MAX,
   }

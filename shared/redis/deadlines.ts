@@ -1,50 +1,96 @@
 /**
- * Ends what takes longer than a fixed time; one timer for all, because a timer per call costs more than the call.
+ * Ends what Redis leaves without an answer for a fixed time; one timer for all, because a timer per call costs more
+ * than the call.
  *
- * An item that is overdue gets one more turn of the event loop: when this process itself was busy, its reply may
- * be waiting in the socket, and a late reader must not be taken for a slow server.
+ * What is measured is the silence of Redis and not the work of others:
+ * - An answer to any call starts the time of all calls anew, for a server that answers is busy and not gone. A call
+ *   waits STRETCH_MAX times as long at most.
+ * - A stall of this process (its timer came late) starts it anew once: nobody read what Redis may have said.
+ * - What is overdue gets one more turn of the event loop, in which a reply that waits in the socket is read.
  */
-export class Deadlines<Item> {
-  readonly #afterMs: number
-  readonly #expire: (item: Item) => void
-  /** In order of their deadlines, since all have the same time. */
-  readonly #due = new Map<Item, number>()
-  #timer: NodeJS.Timeout | null = null
+export interface DeadlineOptions<Item> {
+  readonly afterMs: number
+  readonly expire: (item: Item) => void
+  /** Told how late the timer was, ms, when that is more than a stall of the event loop. */
+  readonly onStall?: (lateMs: number) => void
+}
 
-  constructor(afterMs: number, expire: (item: Item) => void) {
-    this.#afterMs = afterMs
-    this.#expire = expire
+/** A batch waits for the batches of other slot groups before it; more than this is a server that does not keep up. */
+const STRETCH_MAX = 4
+
+/** Timers are late by a millisecond at any time; by more than this something kept the process from its loop. */
+const STALL_MS = 2
+
+interface Started {
+  atMs: number
+  isStretched: boolean
+}
+
+export class Deadlines<Item> {
+  readonly #options: DeadlineOptions<Item>
+  readonly #started = new Map<Item, Started>()
+  #heardMs = Number.NEGATIVE_INFINITY
+  #timer: NodeJS.Timeout | null = null
+  #timerMs = 0
+
+  constructor(options: DeadlineOptions<Item>) {
+    this.#options = options
   }
 
   start(item: Item): void {
-    this.#due.set(item, performance.now() + this.#afterMs)
-    this.#timer ??= setTimeout(() => this.#look(), this.#afterMs)
+    this.#started.set(item, { atMs: performance.now(), isStretched: false })
+    if (this.#timer === null) this.#setTimer(this.#options.afterMs)
+  }
+
+  /** Redis has answered something. */
+  heard(): void {
+    this.#heardMs = performance.now()
   }
 
   /** True when the item was still in time. */
   end(item: Item): boolean {
-    return this.#due.delete(item)
+    return this.#started.delete(item)
   }
 
   #look(): void {
-    const now = performance.now()
+    this.#timer = null
+    const nowMs = performance.now()
+    const lateMs = nowMs - this.#timerMs
+    if (lateMs > STALL_MS && this.#started.size > 0) this.#stretch(nowMs, lateMs)
     const overdue: Item[] = []
-    let nextMs: number | null = null
-    for (const [item, atMs] of this.#due) {
-      if (atMs > now) {
-        nextMs = atMs - now
-        break
-      }
-      overdue.push(item)
+    let nextMs = Number.POSITIVE_INFINITY
+    for (const [item, started] of this.#started) {
+      const leftMs = this.#dueMs(started) - nowMs
+      if (leftMs > 0) nextMs = Math.min(nextMs, leftMs)
+      else overdue.push(item)
     }
+    // An overdue item is looked at again only by its own turn, so the timer does not wait for it.
     if (overdue.length > 0) setImmediate(() => this.#end(overdue))
-    // An overdue item is looked at again only by its own turn, above.
-    this.#timer = nextMs === null ? null : setTimeout(() => this.#look(), Math.ceil(nextMs))
+    if (nextMs !== Number.POSITIVE_INFINITY) this.#setTimer(Math.ceil(nextMs))
+  }
+
+  #stretch(nowMs: number, lateMs: number): void {
+    this.#options.onStall?.(lateMs)
+    for (const started of this.#started.values()) {
+      if (started.isStretched) continue
+      started.atMs = nowMs
+      started.isStretched = true
+    }
+  }
+
+  #dueMs({ atMs }: Started): number {
+    const { afterMs } = this.#options
+    return Math.min(Math.max(atMs, this.#heardMs) + afterMs, atMs + STRETCH_MAX * afterMs)
   }
 
   #end(overdue: readonly Item[]): void {
     for (const item of overdue) {
-      if (this.end(item)) this.#expire(item)
+      if (this.end(item)) this.#options.expire(item)
     }
+  }
+
+  #setTimer(ms: number): void {
+    this.#timerMs = performance.now() + ms
+    this.#timer = setTimeout(() => this.#look(), ms)
   }
 }

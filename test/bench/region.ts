@@ -74,7 +74,7 @@ export async function startBenchRegion(policy: RegionPolicySpec): Promise<BenchR
     store: createCheckStore({ redis: own, deadlineMs: PATIENT_MS }),
     policies,
     routes: new RouteTable(metrics.cellsOf),
-    guard: new StoreGuard({ clock: systemClock, onFlip: () => {} }),
+    guard: new StoreGuard({ clock: systemClock, onChange: () => {} }),
     metrics,
     leases: new LeaseBook({
       store: createLeaseStore({ redis: own }),

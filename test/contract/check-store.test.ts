@@ -165,14 +165,16 @@ describe('CheckStore', () => {
     expect((await check()).decisions).toHaveLength(1)
   })
 
-  it('does not take a busy process for a slow Redis', async () => {
-    const { check } = await enforcer({ deadlineMs: 20 })
+  it('does not take a busy process for a slow Redis, and counts such stalls apart (B106)', async () => {
+    const stalls: number[] = []
+    const { check } = await enforcer({ deadlineMs: 20, onStall: (lateMs) => stalls.push(lateMs) })
     await check()
     const call = check()
     await new Promise((resolve) => setImmediate(resolve))
     const until = performance.now() + 60
     while (performance.now() < until);
     expect((await call).decisions).toHaveLength(1)
+    expect(stalls.length).toBeGreaterThan(0)
   })
 
   it('rejects at once on a connection that is down, and comes back by itself', {

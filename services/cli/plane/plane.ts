@@ -160,7 +160,8 @@ async function startRegion(launch: Launch, backend: Backend): Promise<RunningReg
       name: `enforcer of ${region}`,
       usualPort: 8080,
       usualGrpcPort: 8081,
-      env: { REGION: region, REDIS_URL: redis.url },
+      // Everything runs on one machine here, where Redis may have to wait for a processor.
+      env: { REGION: region, REDIS_URL: redis.url, REDIS_DEADLINE_MS: '250' },
     }),
     startService(launch, {
       service: 'sync',

@@ -65,7 +65,7 @@ describe('while Redis does not answer', () => {
     ).toBeGreaterThan(0)
   })
 
-  it('checks stop waiting for it after a few time-outs (B094)', async () => {
+  it('checks stop waiting for it after a few time-outs, and one at a time tries it (B094, B104)', async () => {
     const errors = () => enforcer.series('quotaplane_store_errors_total', 'STORE_UNAVAILABLE')
     region.redis.pause()
     for (let turn = 0; turn < 3; turn++) await ask('allowing')
@@ -77,11 +77,18 @@ describe('while Redis does not answer', () => {
       expect((await ask('allowing')).answer.degraded).toBe(true)
       tookMs.push(performance.now() - askedMs)
     }
-    // One check every 250 ms tries the store and waits for the deadline; all others answer at once.
-    const triesMax = 1 + (performance.now() - startedMs) / 250
+    // One check every 250 ms, and a few before, tries the store and waits for the deadline; all others answer at once.
+    const triesMax = 5 + (performance.now() - startedMs) / 250
     expect((await errors()) - before).toBeLessThanOrEqual(triesMax)
     expect(tookMs.sort((a, b) => a - b)[150]).toBeLessThan(FAST_MS)
     expect(await enforcer.series('quotaplane_store_guard_open')).toBe(1)
+    expect((await enforcer.app.inject('/readyz?verbose')).json()).toMatchObject({
+      status: 'ready',
+      waitingFor: ['store'],
+      checks: expect.arrayContaining([
+        expect.objectContaining({ name: 'store', ready: false, detail: expect.any(String) }),
+      ]),
+    })
     region.redis.resume()
     await recovered()
     expect(await enforcer.series('quotaplane_store_guard_open')).toBe(0)

@@ -50,6 +50,7 @@ async function start(env: Record<string, string> = {}): Promise<{ url: string; g
         PATH: process.env['PATH'],
         REGION: 'us-east-1',
         REDIS_URL: region.redis.url,
+        REDIS_DEADLINE_MS: '250',
         ENFORCER_PORT: '0',
         ENFORCER_GRPC_PORT: '0',
         ...env,

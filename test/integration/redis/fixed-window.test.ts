@@ -44,7 +44,7 @@ describe('a fixed window', () => {
   it('B031, B112: has the same edges for every enforcer, by Redis TIME', async () => {
     await begin({ capacity: 10, windowMs: 60_000 }, 59_000)
     const redis = await readyRedis(region.server.url)
-    const other = createCheckStore({ redis })
+    const other = createCheckStore({ redis, deadlineMs: 10_000 })
     const [one, two] = await Promise.all([
       Promise.all(Array.from({ length: 10 }, () => region.check())),
       Promise.all(Array.from({ length: 10 }, () => other.check(region.target(1), region.version))),

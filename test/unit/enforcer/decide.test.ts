@@ -75,6 +75,9 @@ let index: PolicyIndex | null
 let refresh: () => Promise<void>
 let context: DecideContext
 
+let guardMs = 0
+const guardClock = { ...systemClock, monotonicMs: () => guardMs }
+
 beforeEach(() => {
   store = new ScriptedStore()
   index = indexOf(policies())
@@ -84,7 +87,7 @@ beforeEach(() => {
     store,
     policies: { current: () => index, refresh: () => refresh() },
     routes: new RouteTable(metrics.cellsOf),
-    guard: new StoreGuard({ clock: systemClock, onFlip: () => {} }),
+    guard: new StoreGuard({ clock: guardClock, onChange: () => {} }),
     metrics,
   }
 })
@@ -283,7 +286,8 @@ describe('decide without a store', () => {
 
   it('stops asking after three failures in a row, and still answers', async () => {
     store.script = () => fail('QUOTA_STORE_UNAVAILABLE')
-    for (let turn = 0; turn < 10; turn++) expect((await ask(['tenant'])).degraded).toBe(true)
+    for (let turn = 0; turn < 10; turn++, guardMs += 2)
+      expect((await ask(['tenant'])).degraded).toBe(true)
     expect(store.asked).toHaveLength(3)
     expect(context.metrics.cellsOf('api/tenant').degraded.store_skipped.count).toBe(7)
   })
