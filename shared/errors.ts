@@ -14,6 +14,8 @@ const ERRORS = {
   QUOTA_STALE_EPOCH: { status: 409, retryable: false },
   QUOTA_FENCED: { status: 409, retryable: true },
   QUOTA_POLICY_STALE: { status: 409, retryable: true },
+  QUOTA_ANSWER_NOT_KEPT: { status: 409, retryable: false },
+  QUOTA_KEY_REUSED: { status: 422, retryable: false },
   QUOTA_REVISION_CONFLICT: { status: 412, retryable: false },
   QUOTA_PRECONDITION_REQUIRED: { status: 428, retryable: false },
   QUOTA_TOO_MANY_REQUESTS: { status: 429, retryable: true },

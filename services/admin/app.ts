@@ -20,6 +20,7 @@ import type { Registry } from '../../shared/runtime/metrics.ts'
 import { refuseByFramework, useProblems } from '../../shared/runtime/problem.ts'
 import { type AccessOptions, useAccess } from './access/authenticate.ts'
 import { type AdminMetrics, measureRequests } from './metrics.ts'
+import { useOneChange } from './one-change.ts'
 import { auditRoutes } from './routes/audit.ts'
 import { overrideRoutes } from './routes/overrides.ts'
 import { policyRoutes } from './routes/policies.ts'
@@ -112,6 +113,7 @@ function protectedRoutes(v1: FastifyInstance, options: AdminAppOptions): void {
     if (options.isPrepared()) return
     throw new QuotaError('QUOTA_DATABASE_UNAVAILABLE', 'Postgres has not answered since the start')
   })
+  useOneChange(v1, options)
   policyRoutes(v1, options)
   overrideRoutes(v1, options)
   regionRoutes(v1, options)

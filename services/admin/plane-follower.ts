@@ -1,5 +1,6 @@
 import type { RegionRecord } from '../../shared/core/ledger/types.ts'
 import { isQuotaError } from '../../shared/errors.ts'
+import { forgetKeys } from '../../shared/postgres/idempotency.ts'
 import { migrateToLatest } from '../../shared/postgres/migrator.ts'
 import { type Db, readRevision } from '../../shared/postgres/plane.ts'
 import { forgetWindows } from '../../shared/postgres/stock.ts'
@@ -14,7 +15,7 @@ import { RegionMoves } from './region-moves.ts'
 /** How long a long window is kept after its end. */
 const WINDOW_KEEP_MS = 86_400_000
 
-/** How often it is looked for such windows, and how many accounts one step forgets: some milliseconds' work. */
+/** How often it is looked for such windows and for idempotency keys that have expired, and how many accounts one step forgets: some milliseconds' work. */
 const FORGET_INTERVAL_MS = 60_000
 const FORGOTTEN_MAX = 2_000
 
@@ -95,7 +96,7 @@ export class PlaneFollower {
     if (await this.#rebase.stepOnce(cache.members)) await this.#refresh()
     await settleHeardDepartures({ db, live, members: cache.members })
     live.prune(wallMs())
-    await this.#forgetStock(wallMs())
+    await this.#forget(wallMs())
     this.#options.announce(cache.revision)
   }
 
@@ -112,10 +113,12 @@ export class PlaneFollower {
   }
 
   /** Windows that ended a day ago can be opened by nobody, whatever its clock says within reason. */
-  async #forgetStock(nowMs: number): Promise<void> {
+  async #forget(nowMs: number): Promise<void> {
     if (nowMs - this.#forgotAtMs < FORGET_INTERVAL_MS) return
-    const isMore = await forgetWindows(this.#options.db, nowMs - WINDOW_KEEP_MS, FORGOTTEN_MAX)
-    if (!isMore) this.#forgotAtMs = nowMs
+    const { db } = this.#options
+    const isMoreStock = await forgetWindows(db, nowMs - WINDOW_KEEP_MS, FORGOTTEN_MAX)
+    const isMoreKeys = await forgetKeys(db)
+    if (!isMoreStock && !isMoreKeys) this.#forgotAtMs = nowMs
   }
 
   #unrecorded(): readonly Adoption[] {

@@ -29,16 +29,29 @@ interface RecordedChange extends DocumentChange {
 /** Rows of one statement; each takes up to nine of the 65,535 parameters that Postgres allows. */
 const ROWS_PER_INSERT = 1_000
 
-/** Carries out `work` as one change, wholly or not at all. In a transaction it becomes a part of that. */
+/** What a change is a part of. */
+export interface ChangeScope {
+  readonly trx: Trx
+  /** Changes of the plane that were carried out in it. */
+  readonly finished: PlaneChange[]
+}
+
+export interface PlaneContext extends ChangeContext {
+  /** Absent: the change stands alone. */
+  readonly scope?: ChangeScope
+}
+
+/** Carries out `work` as one change, wholly or not at all: in its scope, or else in a transaction of its own. */
 export async function changePlane<T>(
   db: Db,
-  context: ChangeContext,
+  context: PlaneContext,
   work: (plane: PlaneChange) => Promise<T>,
 ): Promise<T> {
-  return await inTransaction(db, async (trx) => {
+  return await inTransaction(context.scope?.trx ?? db, async (trx) => {
     const plane = await PlaneChange.begin(trx, context)
     const result = await work(plane)
     await plane.finish()
+    context.scope?.finished.push(plane)
     return result
   })
 }
@@ -77,6 +90,11 @@ export class PlaneChange {
     this.#changes.push(...all.map((document) => ({ ...document, action })))
   }
 
+  /** Whether the plane has another revision by it. */
+  get isRaised(): boolean {
+    return this.#revision > this.#before
+  }
+
   /** What was recorded so far. */
   get changes(): readonly RecordedChange[] {
     return this.#changes
@@ -84,9 +102,8 @@ export class PlaneChange {
 
   /** Writes the revision and all that was recorded, as the last step of the transaction. */
   async finish(): Promise<void> {
-    const isRaised = this.#revision > this.#before
-    assert(isRaised || this.#changes.length === 0, 'what is recorded has a revision')
-    if (!isRaised) return
+    assert(this.isRaised || this.#changes.length === 0, 'what is recorded has a revision')
+    if (!this.isRaised) return
     const { actor, reason, requestId: request_id } = this.context
     const number = this.#revision
     await this.trx.updateTable('plane').set({ revision: number }).execute()

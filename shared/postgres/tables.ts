@@ -11,6 +11,8 @@ import type {
   StoreFailureBehaviour,
 } from '../core/policy.ts'
 
+import type { KeptAnswer } from './idempotency.ts'
+
 /**
  * `draining`: its base is on its way to the others; `resuming`: on its way back. `removing`: an operator certified
  * that it is fenced off, so it leaves unheard.
@@ -33,6 +35,7 @@ export interface Tables {
   readonly audit: AuditTable
   readonly revisions: RevisionsTable
   readonly revision_changes: RevisionChangesTable
+  readonly idempotency_keys: IdempotencyKeysTable
   readonly tokens: TokensTable
   readonly stock_windows: StockWindowsTable
   readonly stock_accounts: StockAccountsTable
@@ -154,6 +157,14 @@ interface AuditTable {
   readonly request_id: string
   readonly reason: string | null
   readonly revision: number | null
+}
+
+interface IdempotencyKeysTable {
+  readonly actor: string
+  readonly key: string
+  readonly fingerprint: Buffer
+  readonly at: ColumnType<Date, never, Date>
+  readonly answer: Json<KeptAnswer> | null
 }
 
 interface RevisionsTable {

@@ -1,6 +1,7 @@
 import { QuotaError } from '../errors.ts'
-import { type ChangeContext, recordAudit } from './audit.ts'
-import { type Db, lockPlane } from './plane.ts'
+import { recordAudit } from './audit.ts'
+import { type Db, inTransaction, lockPlane } from './plane.ts'
+import type { PlaneContext } from './plane-change.ts'
 import { newToken } from './token-format.ts'
 import {
   countTokens,
@@ -31,9 +32,9 @@ export interface CreatedToken {
 export async function createToken(
   db: Db,
   request: TokenRequest,
-  context: ChangeContext,
+  context: PlaneContext,
 ): Promise<CreatedToken> {
-  return await db.transaction().execute(async (trx) => {
+  return await inTransaction(context.scope?.trx ?? db, async (trx) => {
     await lockPlane(trx)
     if ((await findTokenByName(trx, request.name)) !== null) {
       const message = `a token named ${request.name} exists already: revoke it first, or take another name`
@@ -58,12 +59,8 @@ export async function createToken(
 }
 
 /** Revokes a token for good; repeating it changes nothing. */
-export async function revokeToken(
-  db: Db,
-  id: string,
-  context: ChangeContext,
-): Promise<StoredToken> {
-  return await db.transaction().execute(async (trx) => {
+export async function revokeToken(db: Db, id: string, context: PlaneContext): Promise<StoredToken> {
+  return await inTransaction(context.scope?.trx ?? db, async (trx) => {
     await lockPlane(trx)
     const before = await requireToken(trx, id)
     if (before.revokedAt !== null) return before

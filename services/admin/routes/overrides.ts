@@ -117,7 +117,8 @@ function writeRoutes(root: FastifyInstance, deps: AdminDeps): void {
     async (req, reply) => {
       const { value, ...key } = req.params
       await change(deps, { req, reply, key, set: [], remove: [value] })
-      return reply.code(204).send()
+      reply.code(204)
+      return undefined
     },
   )
 }
@@ -158,7 +159,6 @@ async function change(
   const asking = { ...asked, precondition, nowMs: deps.wallMs() }
   const context = contextOf(req, req.headers)
   const policy = await changePlane(deps.db, context, (plane) => changeOverrides(plane, asking))
-  deps.onChange()
   tagged(reply, policy.revision)
   return policy
 }

@@ -188,8 +188,8 @@ function removeRoutes(root: FastifyInstance, deps: AdminDeps): void {
       const change = { key: req.params, precondition: requirePrecondition(req.headers) }
       const context = contextOf(req, req.headers)
       await changePlane(deps.db, context, (plane) => deletePolicy(plane, change))
-      deps.onChange()
-      return reply.code(204).send()
+      reply.code(204)
+      return undefined
     },
   )
   app.post(
@@ -208,7 +208,6 @@ function removeRoutes(root: FastifyInstance, deps: AdminDeps): void {
       const change = { key: req.params, precondition }
       const context = contextOf(req, req.headers)
       const policy = await changePlane(deps.db, context, (plane) => resetPolicy(plane, change))
-      deps.onChange()
       tagged(reply, policy.revision)
       return shown(policy, deps)
     },
@@ -217,7 +216,6 @@ function removeRoutes(root: FastifyInstance, deps: AdminDeps): void {
 
 function answerChange(reply: FastifyReply, changed: ChangedPolicy, deps: AdminDeps): PolicyReply {
   const { policy, outcome } = changed
-  if (outcome !== 'unchanged') deps.onChange()
   tagged(reply, policy.revision)
   reply.code(outcome === 'created' ? 201 : 200)
   return shown(policy, deps)

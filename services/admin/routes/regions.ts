@@ -13,7 +13,14 @@ import { preconditionOf } from '../preconditions.ts'
 import { deleteRegion, putRegion, requireRegion } from '../region-changes.ts'
 import { certifyRegion, drainRegion, type LifeChange, resumeRegion } from '../region-drain.ts'
 import { moveOf, regionReplyOf } from '../views/region.ts'
-import { type AdminDeps, conditionalHeaders, contextOf, failures, tagged } from './route-support.ts'
+import {
+  type AdminDeps,
+  conditionalHeaders,
+  contextOf,
+  dbOf,
+  failures,
+  tagged,
+} from './route-support.ts'
 
 const REGION_DESCRIPTION_CHARS_MAX = 1_000
 
@@ -80,7 +87,7 @@ function readRoutes(root: FastifyInstance, deps: AdminDeps): void {
     async (req, reply) => {
       const region = await requireRegion(deps.db, req.params.id)
       tagged(reply, region.revision)
-      return await replyOf(region, deps)
+      return await replyOf(region, { ...deps, db: dbOf(req, deps) })
     },
   )
 }
@@ -106,10 +113,9 @@ function writeRoutes(root: FastifyInstance, deps: AdminDeps): void {
       const { region, outcome } = await changePlane(deps.db, context, (plane) =>
         putRegion(plane, change),
       )
-      if (outcome !== 'unchanged') deps.onChange()
       tagged(reply, region.revision)
       reply.code(outcome === 'created' ? 201 : 200)
-      return await replyOf(region, deps)
+      return await replyOf(region, { ...deps, db: dbOf(req, deps) })
     },
   )
   app.delete(
@@ -127,8 +133,8 @@ function writeRoutes(root: FastifyInstance, deps: AdminDeps): void {
       const change = changeOf(req.params.id, req.headers)
       const context = contextOf(req, req.headers)
       await changePlane(deps.db, context, (plane) => deleteRegion(plane, change))
-      deps.onChange()
-      return reply.code(204).send()
+      reply.code(204)
+      return undefined
     },
   )
 }
@@ -151,7 +157,7 @@ function lifeRoutes(root: FastifyInstance, deps: AdminDeps): void {
       const change = changeOf(req.params.id, req.headers)
       const context = contextOf(req, req.headers)
       const region = await changePlane(deps.db, context, (plane) => drainRegion(plane, change))
-      return await answer(reply, deps, region)
+      return await answer(reply, { ...deps, db: dbOf(req, deps) }, region)
     },
   )
   app.post(
@@ -167,7 +173,7 @@ function lifeRoutes(root: FastifyInstance, deps: AdminDeps): void {
       const change = changeOf(req.params.id, req.headers)
       const context = contextOf(req, req.headers)
       const region = await changePlane(deps.db, context, (plane) => resumeRegion(plane, change))
-      return await answer(reply, deps, region)
+      return await answer(reply, { ...deps, db: dbOf(req, deps) }, region)
     },
   )
   app.post(
@@ -191,7 +197,7 @@ function lifeRoutes(root: FastifyInstance, deps: AdminDeps): void {
       }
       const context = contextOf(req, req.headers)
       const region = await changePlane(deps.db, context, (plane) => certifyRegion(plane, change))
-      return await answer(reply, deps, region)
+      return await answer(reply, { ...deps, db: dbOf(req, deps) }, region)
     },
   )
 }
@@ -205,7 +211,6 @@ async function answer(
   deps: AdminDeps,
   region: StoredRegion,
 ): Promise<RegionReply> {
-  deps.onChange()
   tagged(reply, region.revision)
   return await replyOf(region, deps)
 }

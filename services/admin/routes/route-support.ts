@@ -1,8 +1,8 @@
 /** What the routes of every resource share: their dependencies, headers, pages and documented failures. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import type { ChangeContext } from '../../../shared/postgres/audit.ts'
 import type { Db } from '../../../shared/postgres/plane.ts'
+import type { PlaneContext } from '../../../shared/postgres/plane-change.ts'
 import { problemSchema } from '../../../shared/protocol/admin-replies.ts'
 import { domainSchema, nameSchema } from '../../../shared/protocol/policy.ts'
 import { invalidInput } from '../../../shared/protocol/zod-problems.ts'
@@ -22,7 +22,7 @@ export interface AdminDeps {
   readonly cache: PlaneCache
   readonly live: LiveView
   readonly wallMs: () => number
-  /** Called after each committed change. */
+  /** Called after each committed change of the plane. */
   readonly onChange: () => void
 }
 
@@ -37,11 +37,18 @@ export const PAGE_MAX = 100
 export const conditionalHeaders = z.looseObject({
   'if-match': z.string().optional().describe('ETag of the state that the change is based on'),
   'if-none-match': z.string().optional().describe('* to create only'),
+  'idempotency-key': z
+    .string()
+    .optional()
+    .describe('a new one with each new write; repeated with the same, it is answered as before'),
   'x-change-reason': z
     .string()
-    .max(REASON_CHARS_MAX, { error: `must have at most ${REASON_CHARS_MAX} characters` })
+    .refine((text) => (reasonOf(text)?.length ?? 0) <= REASON_CHARS_MAX, {
+      error: `must have at most ${REASON_CHARS_MAX} characters`,
+    })
+    .refine((text) => !reasonOf(text)?.includes('\0'), { error: 'must not hold NUL characters' })
     .optional()
-    .describe('why, for the audit log'),
+    .describe("why, for the audit log; beyond ASCII as in RFC 8187: UTF-8''f%C3%BCr"),
 })
 
 export const readHeaders = z.looseObject({ 'if-none-match': z.string().optional() })
@@ -83,12 +90,31 @@ export function requirePrecondition(headers: ConditionalHeaders): Precondition {
 export function contextOf(
   req: FastifyRequest,
   headers: { readonly 'x-change-reason'?: string | undefined },
-): ChangeContext {
+): PlaneContext {
   return {
     actor: callerOf(req).actor,
     requestId: String(req.id),
-    reason: headers['x-change-reason'] ?? null,
+    reason: reasonOf(headers['x-change-reason']),
+    ...(req.scope !== null && { scope: req.scope }),
   }
+}
+
+const ENCODED_REASON = /^utf-8'[^']*'(.*)$/i
+
+/** Header fields are ASCII, and reasons are in people's languages. */
+function reasonOf(header: string | undefined): string | null {
+  const encoded = ENCODED_REASON.exec(header ?? '')?.[1]
+  if (encoded === undefined) return header ?? null
+  try {
+    return decodeURIComponent(encoded)
+  } catch {
+    return encoded // Not encoded after all: kept as it was sent.
+  }
+}
+
+/** Where a request reads: within its own change, which others do not see before the commit. */
+export function dbOf(req: FastifyRequest, { db }: AdminDeps): Db {
+  return req.scope?.trx ?? db
 }
 
 export function tagged(reply: FastifyReply, revision: number): void {

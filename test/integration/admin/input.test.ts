@@ -86,7 +86,7 @@ describe('bad input', () => {
 
   it.each([
     '/v1/domains/api/policies/Not%20A%20Name',
-    '/v1/domains/a.b/policies/x',
+    '/v1/domains/a%20b/policies/x',
     '/v1/regions/US',
   ])('the path %s is refused by the part that is wrong', async (url) => {
     const answer = await admin.call('GET', url)

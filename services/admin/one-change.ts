@@ -1,0 +1,135 @@
+/**
+ * Makes every request that changes something one transaction: the change, its revision and audit entries, and the
+ * answer that a repeated request gets. Whatever fails on the way, nothing of it has happened.
+ */
+import { createHash } from 'node:crypto'
+import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
+import { assert } from '../../shared/core/assert.ts'
+import { QuotaError } from '../../shared/errors.ts'
+import {
+  claimKey,
+  type EarlierRequest,
+  type KeptAnswer,
+  keepAnswer,
+  type RequestKey,
+} from '../../shared/postgres/idempotency.ts'
+import type { Db } from '../../shared/postgres/plane.ts'
+import type { ChangeScope } from '../../shared/postgres/plane-change.ts'
+import { invalidInput } from '../../shared/protocol/zod-problems.ts'
+import { callerOf } from './access/authenticate.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Set while a request that changes something is carried out. */
+    scope: ChangeScope | null
+  }
+}
+
+export interface OneChangeOptions {
+  readonly db: Db
+  /** Called after each committed change of the plane. */
+  readonly onChange: () => void
+}
+
+const CHANGING_METHODS = new Set(['POST', 'PUT', 'PATCH', 'DELETE'])
+
+/** Says that the answer is one that was given before, and that nothing was changed by this request. */
+const REPLAYED_HEADER = 'idempotent-replayed'
+
+/** What else of an answer is repeated; the rest belongs to each request. */
+const KEPT_HEADERS = ['etag', 'location'] as const
+
+/** As the draft of the header says, visible characters; as long as programs make them. */
+const KEY_PATTERN = /^[\x21-\x7e]{1,255}$/
+
+/** Must come before the routes. A handler answers by what it returns, since an answer is sent after the commit. */
+export function useOneChange(app: FastifyInstance, options: OneChangeOptions): void {
+  app.decorateRequest('scope', null)
+  app.addHook('onRoute', (route) => {
+    if (![route.method].flat().every((method) => CHANGING_METHODS.has(method))) return
+    const { handler } = route
+    route.handler = function carryOut(req, reply) {
+      return answerOnce(options, req, reply, async () => await handler.call(this, req, reply))
+    } satisfies RouteHandlerMethod
+  })
+}
+
+async function answerOnce(
+  { db, onChange }: OneChangeOptions,
+  req: FastifyRequest,
+  reply: FastifyReply,
+  handle: () => Promise<unknown>,
+): Promise<unknown> {
+  const key = requestKeyOf(req)
+  const { scope, answer } = await db.transaction().execute(async (trx) => {
+    const scope: ChangeScope = { trx, finished: [] }
+    const earlier = key === null ? null : await claimKey(trx, key)
+    if (earlier !== null) return { scope, answer: repeated(earlier, reply) }
+    req.scope = scope
+    const body = await handle()
+    assert(!reply.sent, 'a change is answered after its commit')
+    const answer = answerOf(reply, body)
+    const isSecret = reply.getHeader('cache-control') === 'no-store'
+    if (key !== null && !isSecret) await keepAnswer(trx, key, answer)
+    return { scope, answer }
+  })
+  req.scope = null
+  if (scope.finished.some((plane) => plane.isRaised)) onChange()
+  reply.code(answer.status).headers(answer.headers)
+  if (answer.body === null) return undefined
+  reply.type('application/json; charset=utf-8')
+  return answer.body
+}
+
+function answerOf(reply: FastifyReply, body: unknown): KeptAnswer {
+  const headers = KEPT_HEADERS.flatMap((name) => {
+    const value = reply.getHeader(name)
+    return value === undefined ? [] : [[name, String(value)] as const]
+  })
+  return {
+    status: reply.statusCode,
+    headers: Object.fromEntries(headers),
+    body: body === undefined ? null : String(reply.serialize(body)),
+  }
+}
+
+function repeated({ isSame, answer }: EarlierRequest, reply: FastifyReply): KeptAnswer {
+  if (!isSame) {
+    throw new QuotaError('QUOTA_KEY_REUSED', 'Idempotency-Key stands for another request', {
+      problems: [
+        {
+          field: 'idempotency-key',
+          message: 'came with another request within the last day',
+          fix: 'send a new key with each new request, and the same only to repeat one',
+        },
+      ],
+    })
+  }
+  if (answer === null) {
+    const message =
+      'this request was carried out before, and its answer holds a secret that is not kept: look at what it made, or make another with a new key'
+    throw new QuotaError('QUOTA_ANSWER_NOT_KEPT', message)
+  }
+  reply.header(REPLAYED_HEADER, 'true')
+  return answer
+}
+
+function requestKeyOf(req: FastifyRequest): RequestKey | null {
+  const key = req.headers['idempotency-key']
+  if (key === undefined) return null
+  if (typeof key !== 'string' || !KEY_PATTERN.test(key)) {
+    const message = 'must be 1 to 255 visible ASCII characters'
+    throw invalidInput([
+      { field: 'idempotency-key', message, fix: 'send a UUID, a new one for each new request' },
+    ])
+  }
+  return { actor: callerOf(req).actor, key, fingerprint: fingerprintOf(req) }
+}
+
+/** What the request asks for: where, on which condition and what. */
+function fingerprintOf({ method, url, headers, body }: FastifyRequest): Buffer {
+  const conditions = [headers['if-match'] ?? null, headers['if-none-match'] ?? null]
+  return createHash('sha256')
+    .update(JSON.stringify([method, url, conditions, body ?? null]))
+    .digest()
+}
