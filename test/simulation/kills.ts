@@ -1,6 +1,12 @@
 /** Looks for a run that shows each broken variant to be broken. What nothing shows is a rule that is not tested. */
 import { play } from './enforcement/drama.ts'
 import { ENFORCEMENT_MUTANTS } from './enforcement/mutants.ts'
+import {
+  BUCKET_LEASE_MUTANTS,
+  overrunsBucket,
+  overrunsWindow,
+  WINDOW_LEASE_MUTANTS,
+} from './leases/mutants.ts'
 import { runChaos } from './model/chaos.ts'
 import { Violation } from './model/checks.ts'
 import {
@@ -8,6 +14,8 @@ import {
   cutSlowLink,
   doubtUnheard,
   healAtLapse,
+  lendAgain,
+  loseDonor,
   loseLenderOfCutBorrower,
   loseReplies,
   quarantineInEpoch,
@@ -18,6 +26,13 @@ import {
   takeOverLender,
 } from './model/scenarios.ts'
 import { MUTANTS, type Mutant, type MutantName } from './mutants.ts'
+import {
+  Overspent,
+  runStock,
+  STOCK_MUTANTS,
+  STOCK_STEPS,
+  type Mutant as StockMutant,
+} from './stock/model.ts'
 
 /** One rule left out, and how to look for a run that shows it. */
 export interface Hunt {
@@ -46,6 +61,8 @@ const SCENARIOS: Partial<Record<MutantName, Scenario>> = {
   'a certificate of removal counts at once': removeSpender,
   'a region that was removed comes back with its state': removeLender,
   'a recovery ends with the answers of a majority': loseLenderOfCutBorrower,
+  'returns are not scoped by the birth of their row': lendAgain,
+  'a region that lost its memory is told of an older base split': loseDonor,
 }
 
 const LEDGER_SEEDS_MAX = 60
@@ -63,6 +80,41 @@ export const ENFORCEMENT_HUNTS: readonly Hunt[] = Object.entries(ENFORCEMENT_MUT
     return { part: 'enforcement', rule, isCaught, seedsMax: ENFORCEMENT_SEEDS_MAX }
   },
 )
+
+const LEASE_SEEDS_MAX = 400
+
+export const LEASE_HUNTS: readonly Hunt[] = [
+  ...Object.entries(BUCKET_LEASE_MUTANTS).map(([rule, broken]) => ({
+    rule,
+    isCaught: (seed: number): boolean => overrunsBucket(seed, broken),
+  })),
+  ...Object.entries(WINDOW_LEASE_MUTANTS).map(([rule, broken]) => ({
+    rule,
+    isCaught: (seed: number): boolean => overrunsWindow(seed, broken),
+  })),
+].map((one) => ({ ...one, part: 'leases', seedsMax: LEASE_SEEDS_MAX }))
+
+/** Most are found within ten; the rarest takes some hundreds. */
+const STOCK_SEEDS_MAX = 1_000
+
+export const STOCK_HUNTS: readonly Hunt[] = (Object.keys(STOCK_MUTANTS) as StockMutant[]).map(
+  (name) => ({
+    part: 'stock',
+    rule: STOCK_MUTANTS[name],
+    isCaught: (seed) => isOverspent(seed, name),
+    seedsMax: STOCK_SEEDS_MAX,
+  }),
+)
+
+function isOverspent(seed: number, mutant: StockMutant): boolean {
+  try {
+    runStock(seed, STOCK_STEPS, mutant)
+    return false
+  } catch (err) {
+    if (err instanceof Overspent) return true
+    throw err
+  }
+}
 
 /** The first seed that catches it; null when none does. */
 export function hunt({ isCaught, seedsMax }: Hunt): number | null {
@@ -82,3 +134,11 @@ function breaks(scenario: Scenario, seed: number, mutant: Mutant): boolean {
     throw err
   }
 }
+
+/** Everything that `npm run mutants` looks for. */
+export const HUNTS: readonly Hunt[] = [
+  ...LEDGER_HUNTS,
+  ...ENFORCEMENT_HUNTS,
+  ...LEASE_HUNTS,
+  ...STOCK_HUNTS,
+]

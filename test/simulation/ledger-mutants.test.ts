@@ -5,6 +5,8 @@ import {
   cutSlowLink,
   doubtUnheard,
   healAtLapse,
+  lendAgain,
+  loseDonor,
   loseLenderOfCutBorrower,
   loseReplies,
   quarantineInEpoch,
@@ -28,6 +30,8 @@ describe('the faithful protocol', () => {
     for (const scenario of [
       cutSlowLink,
       doubtUnheard,
+      lendAgain,
+      loseDonor,
       loseLenderOfCutBorrower,
       loseReplies,
       quarantineInEpoch,

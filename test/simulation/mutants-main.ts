@@ -1,6 +1,6 @@
 /** The command `npm run mutants`: every rule left out in turn must be caught. Exits with 1 when one is not. */
 import { performance } from 'node:perf_hooks'
-import { ENFORCEMENT_HUNTS, type Hunt, hunt, LEDGER_HUNTS } from './kills.ts'
+import { HUNTS, type Hunt, hunt } from './kills.ts'
 
 const HELP = `Leaves each rule of the protocol out in turn and looks for a run that breaks a promise.
 
@@ -10,8 +10,6 @@ const HELP = `Leaves each rule of the protocol out in turn and looks for a run t
 
 Each runs in virtual time from seed 1 on; the table names the first seed that catches it. Exits with 1 when a
 variant survives, with 2 when no rule contains TEXT.`
-
-const HUNTS = [...LEDGER_HUNTS, ...ENFORCEMENT_HUNTS]
 
 function main(args: readonly string[]): number {
   if (args.includes('--help')) {

@@ -38,6 +38,10 @@ export interface Mutant {
   readonly certifiesAtOnce?: boolean
   /** A region that was removed comes back with what its store held. */
   readonly keepsRemovedState?: boolean
+  /** A region that lost its memory is told of the plane by a copy that lags behind. */
+  readonly readsStalePlane?: boolean
+  /** A record has the rows of the one before beside terms and acknowledgements of its own. */
+  readonly tellsOldRows?: boolean
 }
 
 export const FAITHFUL: Mutant = {}
@@ -87,6 +91,33 @@ const unscopedReturns: Mutant = {
       return { ...row, gaveBack: { ...row.gaveBack, [state.self]: [loan.born, units] as const } }
     })
     return { ...record, rows, pairs: { ...record.pairs, [state.self]: { ...pair, borrow } } }
+  },
+}
+
+/** Figures of a row's former life count for the one that it has. */
+const unbornReturns: Mutant = {
+  onRecord: (record, state) => {
+    const rows = record.rows.map((row) => {
+      const loan = state.keys.get(row.id)?.row.lent[record.from]
+      const gaveBack = row.gaveBack[state.self]
+      if (loan === undefined || gaveBack === undefined) return row
+      const units = Math.min(loan.lent, gaveBack[1])
+      return { ...row, gaveBack: { ...row.gaveBack, [state.self]: [loan.born, units] as const } }
+    })
+    return { ...record, rows }
+  },
+}
+
+/** What came to nothing is forgotten by the borrower, while a record of its lender may still tell of it. */
+const dropsFirst: Mutant = {
+  afterStep: (state) => {
+    const keys = new Map(state.keys)
+    for (const [id, key] of keys) {
+      const open = Object.entries(key.row.borrowed).filter(([, loan]) => loan.lent > loan.returned)
+      if (open.length === Object.keys(key.row.borrowed).length) continue
+      keys.set(id, { ...key, row: { ...key.row, borrowed: Object.fromEntries(open) } })
+    }
+    return { ...state, keys }
   },
 }
 
@@ -239,6 +270,10 @@ export const MUTANTS = {
   'a lapsed term is revived by a late acknowledgement': revived,
   'a loan is not addressed to an incarnation': unaddressed,
   'returns are not scoped by term and birth': unscopedReturns,
+  'returns are not scoped by the birth of their row': unbornReturns,
+  'a borrower forgets a loan before its lender does': dropsFirst,
+  'a record joins new acknowledgements with rows of before': { tellsOldRows: true },
+  'a region that lost its memory is told of an older base split': { readsStalePlane: true },
   'a region that lost its memory does not wait': {
     continuity: (continuity: Continuity) => (continuity === 'lost' ? 'first' : continuity),
   },

@@ -8,7 +8,8 @@
 import type { Share } from '../../../shared/core/algorithms/algorithm.ts'
 import { EDGE_US } from '../../../shared/core/algorithms/fixed-window.ts'
 import { stampLimit } from '../../../shared/core/algorithms/stamp-limit.ts'
-import type { RegionLimitSpec } from '../../../shared/core/policy.ts'
+import { DRIFT } from '../../../shared/core/ledger/constants.ts'
+import { hasBurst, type RegionLimitSpec } from '../../../shared/core/policy.ts'
 import { POOL_UNITS } from '../../../shared/core/units.ts'
 import { PLAIN_LIMIT } from '../../support/region-policy.ts'
 import { Reference } from '../sim/meters/reference.ts'
@@ -143,10 +144,7 @@ export class Arena {
     if (this.#prng.chance(0.5)) this.#write(borrower, false)
     this.#strike(borrower)
     // What was spent of a window is spent until it has ended, wherever its units are.
-    const { algorithm } = this.#limit
-    if (algorithm !== 'token_bucket' && this.#mutant.regrowsAtOnce !== true) {
-      this.pass(this.windowUs - (this.nowUs % this.windowUs) + DRAIN_MARGIN_US)
-    }
+    if (this.#mutant.regrowsAtOnce !== true) this.pass(this.#drainUs())
     this.#bringHome(loan)
     this.#strike(loan.lender)
   }
@@ -181,8 +179,7 @@ export class Arena {
       while (borrower.borrowed.some(({ lender }) => lender === site)) this.lapse(borrower)
     }
     this.pass(site.recoveringUntilUs - this.nowUs)
-    const isWindow = this.#limit.algorithm !== 'token_bucket'
-    if (isWindow) this.pass(this.windowUs - (this.nowUs % this.windowUs) + DRAIN_MARGIN_US)
+    this.pass(this.#drainUs())
     site.counter.boot = { ...site.counter.boot, recovering: false }
     site.recoveringUntilUs = 0
     this.#stamp(site)
@@ -212,6 +209,16 @@ export class Arena {
     this.drain(fastest)
     this.pass(2_000)
     return fastest
+  }
+
+  /** Until what was spent up to now is spent no longer. */
+  #drainUs(): number {
+    const { algorithm } = this.#limit
+    if (hasBurst(algorithm)) return 0
+    const restUs = this.windowUs - (this.nowUs % this.windowUs)
+    return algorithm === 'fixed_window'
+      ? restUs + DRAIN_MARGIN_US
+      : this.windowUs * (1 + DRIFT) + DRAIN_MARGIN_US
   }
 
   #open(base: number): Site {

@@ -4,9 +4,15 @@ import { ENFORCEMENT_HUNTS, hunt } from '../kills.ts'
 import { eachSeed } from '../seeds.ts'
 import { play } from './drama.ts'
 
-describe.each(['token_bucket', 'fixed_window'] as const)('%s', (algorithm) => {
+describe.each([
+  ['token_bucket', 1_000],
+  ['leaky_bucket', 200],
+  ['fixed_window', 1_000],
+  ['sliding_window', 200],
+  ['sliding_log', 200],
+] as const)('%s', (algorithm, plays) => {
   it('never passes the limit, whatever moves, ends, restarts and changes', () => {
-    eachSeed(1_000, (seed) => expect(play(algorithm, seed)).toBe(0))
+    eachSeed(plays, (seed) => expect(play(algorithm, seed)).toBe(0))
   })
 })
 

@@ -61,6 +61,28 @@ function mintsOnGrowth(moment: Moment, share: Share, shrinks: boolean): Written 
   return { state: { ...state, whole } }
 }
 
+/** A smaller limit meets what a bucket held under the larger one. */
+function keepsTokens(moment: Moment): Moment {
+  const { circumstances, state } = moment
+  const { limit } = circumstances
+  if (state === null || limit.previous === null) return moment
+  const burst = Math.max(limit.burst, limit.previous.burst)
+  return { ...moment, circumstances: { ...circumstances, limit: { ...limit, burst } } }
+}
+
+/** The oldest admissions are forgotten a quarter of a window early. */
+function forgetsOldest(moment: Moment): Moment {
+  const { circumstances } = moment
+  const { limit } = circumstances
+  const short = { ...limit, windowMs: limit.windowMs * 0.75 }
+  return { ...moment, circumstances: { ...circumstances, limit: short } }
+}
+
+/** What was admitted under a share that has shrunk since does not count for the next. */
+function shrinksFreely(moment: Moment, share: Share): Written {
+  return writeFaithfully(moment, share, false)
+}
+
 /** By the rule that each leaves out. */
 export const ENFORCEMENT_MUTANTS: Readonly<Record<string, NamedMutant>> = {
   'time before a share was written refills under it': {
@@ -100,6 +122,10 @@ export const ENFORCEMENT_MUTANTS: Readonly<Record<string, NamedMutant>> = {
       },
     },
   },
+  'a bucket keeps the burst of a limit that was lowered': {
+    algorithm: 'token_bucket',
+    mutant: { sees: keepsTokens },
+  },
   'borrowed units refill a bucket past their deadline': {
     algorithm: 'token_bucket',
     mutant: {
@@ -123,7 +149,23 @@ export const ENFORCEMENT_MUTANTS: Readonly<Record<string, NamedMutant>> = {
   },
   'a share shrinks below what its window has spent': {
     algorithm: 'fixed_window',
-    mutant: { writes: (moment, share) => writeFaithfully(moment, share, false) },
+    mutant: { writes: shrinksFreely },
+  },
+  'a share shrinks below what its sliding window has spent': {
+    algorithm: 'sliding_log',
+    mutant: { writes: shrinksFreely },
+  },
+  'a sliding window forgets what counts still': {
+    algorithm: 'sliding_window',
+    mutant: { sees: forgetsOldest },
+  },
+  'a sliding window that may have been lost is empty': {
+    algorithm: 'sliding_log',
+    mutant: { sees: withoutBoot },
+  },
+  'units of a sliding window come home before it has passed': {
+    algorithm: 'sliding_window',
+    mutant: { regrowsAtOnce: true },
   },
   'a window that has just begun forgets the one before': {
     algorithm: 'fixed_window',

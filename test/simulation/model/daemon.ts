@@ -55,6 +55,8 @@ export class DaemonModel {
   #others: LedgerEvent[] = []
   /** The newest plane that the ledger was given. */
   #given: Plane | null = null
+  /** Rows of the record last sent. */
+  #told: RegionRecord['rows'] = []
 
   constructor(setting: DaemonSetting, clock: Clock, skewMs: number) {
     this.#setting = setting
@@ -308,7 +310,9 @@ export class DaemonModel {
     this.#sentMs = scheduler.nowMs
     const { state, record } = buildRecord(this.state, [], this.nowMs())
     this.state = state
-    publish(mutant.onSend?.(record, state) ?? record)
+    const rows = mutant.tellsOldRows === true ? this.#told : record.rows
+    this.#told = record.rows
+    publish(mutant.onSend?.(record, state) ?? { ...record, rows })
   }
 
   #wake(afterMs: number): void {

@@ -13,6 +13,8 @@ interface Certificate {
 /** Admin with its database: one open epoch a limit, closed once every member adopted it or is certified gone. */
 export class Planner {
   plane: Plane
+  /** What a copy of the database that lags by some changes would say. */
+  stalePlane: Plane
   readonly #adopted = new Map<number, Set<string>>()
   readonly #certificates = new Map<string, Certificate>()
   readonly #isPatient: boolean
@@ -31,6 +33,7 @@ export class Planner {
       formerMembers: [],
       leastIncarnations: {},
     }
+    this.stalePlane = this.plane
   }
 
   /** True when no epoch is open. */
@@ -48,6 +51,7 @@ export class Planner {
     if (here.every(([, weight]) => weight === 0)) return false
     const base = splitBase(Object.fromEntries(here), limit.capacity)
     this.#adopted.set(limitId, new Set())
+    this.stalePlane = this.plane
     this.#change({ ...limit, epoch: limit.epoch + 1, base, previousBase: limit.base })
     return true
   }

@@ -205,21 +205,43 @@ export const doubtUnheard: Scenario = (seed, mutant = FAITHFUL) => {
 }
 
 /** Loans go to and fro every few seconds, over a store of which every tenth reply is lost. */
-export const loseReplies: Scenario = (seed, mutant = FAITHFUL) => {
+export const loseReplies: Scenario = (seed, mutant = FAITHFUL) =>
+  toAndFro({ seed, mutant, weather: FAIR, doubt: 0.1 }, 2_500)
+
+/** The same over slow links: what came home is lent again before the borrower's next record tells of the return. */
+export const lendAgain: Scenario = (seed, mutant = FAITHFUL) =>
+  toAndFro({ seed, mutant, weather: { ...FAIR, delayMs: 900, jitterMs: 100 } }, 1_200)
+
+function toAndFro(
+  setting: Pick<WorldOptions, 'seed' | 'weather'> & {
+    readonly mutant: Mutant
+    readonly doubt?: number
+  },
+  turnMs: number,
+): World {
   const world = new World({
-    seed,
-    mutant,
+    ...setting,
     regions: ['a', 'b'],
     limits: [aLimit({ weights: { a: 50, b: 50 } })],
-    weather: FAIR,
     trafficMs: 100,
     measureMs: 100,
-    doubt: 0.1,
     demand: (_id, region, nowMs) => {
-      const isOfA = Math.floor(nowMs / 2_500) % 2 === 0
+      const isOfA = Math.floor(nowMs / turnMs) % 2 === 0
       return (region === 'a') === isOfA ? 1_500 : 20
     },
   })
   world.run(15_000)
+  return world
+}
+
+/** A donor loses its memory once the base has moved away from it, and a copy of the plane has yet to follow. */
+export const loseDonor: Scenario = (seed, mutant = FAITHFUL) => {
+  const limit = aLimit({ weights: { a: 90, b: 10 } })
+  const world = new World({ ...takeover(seed, mutant), weather: FAIR, limits: [limit] })
+  world.run(4_000)
+  world.openEpoch(limit.id, { a: 10, b: 90 })
+  world.run(16_000)
+  world.loseRegion('a', 50)
+  world.run(8_000)
   return world
 }

@@ -233,7 +233,8 @@ export class World {
       if (planner.hear(record)) this.#announce()
       network.send(record)
     }
-    const readPlane = () => planner.plane
+    const isStale = mutant.readsStalePlane === true
+    const readPlane = () => (isStale ? planner.stalePlane : planner.plane)
     const setting = { region, random, scheduler, store, mutant, doubt, publish, readPlane }
     return new DaemonModel(setting, this.#aClock(), skewMs)
   }

@@ -13,40 +13,21 @@ import {
   withGrant,
   withoutGrant,
 } from '../../../shared/core/lease.ts'
-import { randomOf } from '../../support/random.ts'
-import { LeasedRegions, type LeaseRule, RULE } from './leased-regions.ts'
-
-const RUNS = 400
-const STEPS = 150
-const ROUNDING = 1e-6
-
-/** How many of the runs admitted more than one bucket of the same numbers would have. */
-function overruns(rule: LeaseRule): number[] {
-  const seeds = process.env['SEED'] === undefined ? RUNS : 1
-  const first = Number(process.env['SEED'] ?? 1)
-  return Array.from({ length: seeds }, (_, index) => first + index).filter((seed) => {
-    const regions = new LeasedRegions(rule, randomOf(seed))
-    for (let step = 0; step < STEPS; step++) regions.step()
-    return regions.lowest < -ROUNDING
-  })
-}
+import { hunt, LEASE_HUNTS } from '../../simulation/kills.ts'
+import { overrunsBucket, overrunsWindow } from '../../simulation/leases/mutants.ts'
+import { eachSeed } from '../../simulation/seeds.ts'
 
 describe('leases of regions whose shares move', () => {
   it('never admit more than one bucket of the same numbers (INV-5)', () => {
-    expect(overruns(RULE)).toEqual([])
+    eachSeed(400, (seed) => expect(overrunsBucket(seed)).toBe(false))
   })
 
-  const mutants: Readonly<Record<string, LeaseRule>> = {
-    'a return is credited whatever other leases are out': {
-      ...RULE,
-      credit: ({ tokens, capacity, level }) => Math.max(0, Math.min(tokens, capacity - level)),
-    },
-    'the bucket keeps its whole burst': { ...RULE, burst: ({ burst }) => burst },
-    'a lease is spent for twice its life': { ...RULE, lifeMs: 2 * LEASE_MS },
-    'a lease is returned and spent': { ...RULE, returnsOnce: false },
-  }
-  it.each(Object.entries(mutants))('are found out where %s', (_name, rule) => {
-    expect(overruns(rule).length).toBeGreaterThan(0)
+  it('never admit more than one window holds (INV-6)', () => {
+    eachSeed(400, (seed) => expect(overrunsWindow(seed)).toBe(false))
+  })
+
+  it.each(LEASE_HUNTS)('are found out where $rule', (one) => {
+    expect(hunt(one), `no seed up to ${one.seedsMax} shows it`).not.toBeNull()
   })
 })
 

@@ -5,6 +5,7 @@
  * part of the plane, with the base parts of its members: the best that can be had under a partition without ever
  * passing the limit. Time is that of the traffic, which begins at the edge of every window.
  */
+import { hasBurst } from '../../../../shared/core/policy.ts'
 import type { JudgedNumbers } from './reference.ts'
 
 export class Clairvoyant {
@@ -69,13 +70,13 @@ export class Clairvoyant {
     }
   }
 
-  /** Windows are buckets that are filled at each edge and not between. */
+  /** Windows are buckets that are filled at each edge and not between; so are sliding ones here, which use as much. */
   #settle(at: number, part: number, nowUs: number): void {
     const { algorithm, capacity, windowMs } = this.#numbers
     const atUs = this.#atUs[at] ?? 0
     const level = this.#levels[at] ?? 0
     const windowUs = windowMs * 1_000
-    if (algorithm === 'token_bucket') {
+    if (hasBurst(algorithm)) {
       const refilled = (capacity * part * (nowUs - atUs)) / windowUs
       this.#levels[at] = Math.min(this.#full(part), level + refilled)
     } else if (Math.floor(nowUs / windowUs) !== Math.floor(atUs / windowUs)) {
@@ -86,7 +87,7 @@ export class Clairvoyant {
 
   #full(part: number): number {
     const { algorithm, capacity, burst } = this.#numbers
-    return (algorithm === 'token_bucket' ? burst : capacity) * part
+    return (hasBurst(algorithm) ? burst : capacity) * part
   }
 
   #partOf(group: number): number {

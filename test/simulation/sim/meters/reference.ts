@@ -3,10 +3,11 @@
  *
  * Bucket limits: over any interval at most burst + rate x (1 + drift) x time. That is a bucket of the whole limit
  * which never runs below zero; how far below it runs is the excess. Window limits: the count of each window,
- * whichever region's clock labelled it, is at most the capacity.
+ * whichever region's clock labelled it, is at most the capacity. Sliding ones: so is that of any span of a window's
+ * length by the fastest clock.
  */
 import { DRIFT } from '../../../../shared/core/ledger/constants.ts'
-import type { Algorithm } from '../../../../shared/core/policy.ts'
+import { type Algorithm, hasBurst } from '../../../../shared/core/policy.ts'
 
 /** The numbers in force; while a change travels, the larger of old and new. */
 export interface JudgedNumbers {
@@ -19,12 +20,21 @@ export interface JudgedNumbers {
 /** Sums of doubles differ in the last digits; a real token is a million times more. */
 const ROUNDING_TOKENS = 1e-6
 
+interface Span {
+  readonly admissions: { readonly atUs: number; readonly cost: number }[]
+  count: number
+}
+
 export class Reference {
   #numbers: JudgedNumbers
   readonly #levels: Float64Array
   readonly #atUs: Float64Array
   /** Count and capacity of each window, by key and beginning. */
   readonly #windows: Map<number, { count: number; capacity: number }>[]
+  /** Admissions of the span that ends now, by key. */
+  readonly #spans: Span[]
+  /** Capacities that were lowered: what was admitted under one counts for a window still. */
+  #lowered: readonly { readonly capacity: number; readonly untilUs: number }[] = []
   #excess = 0
   #excessAtUs = 0
 
@@ -33,6 +43,7 @@ export class Reference {
     this.#levels = new Float64Array(keys).fill(numbers.burst)
     this.#atUs = new Float64Array(keys)
     this.#windows = Array.from({ length: keys }, () => new Map())
+    this.#spans = Array.from({ length: keys }, () => ({ admissions: [], count: 0 }))
   }
 
   /** Largest excess so far, tokens. */
@@ -54,6 +65,10 @@ export class Reference {
       const grown = Math.max(0, numbers.burst - old.burst)
       this.#levels[key] = Math.min(numbers.burst, (this.#levels[key] ?? 0) + grown)
     }
+    if (numbers.capacity < old.capacity) {
+      const untilUs = nowUs + old.windowMs * 1_000
+      this.#lowered = [...this.#lowered, { capacity: old.capacity, untilUs }]
+    }
     this.#numbers = numbers
   }
 
@@ -64,13 +79,16 @@ export class Reference {
 
   /** `labelUs` is the deciding region's clock, which labels windows. */
   onAdmitted(key: number, cost: number, nowUs: number, labelUs: number): void {
-    if (this.#numbers.algorithm === 'token_bucket') {
+    const { algorithm } = this.#numbers
+    if (hasBurst(algorithm)) {
       this.#refill(key, nowUs)
       const level = (this.#levels[key] ?? 0) - cost
       this.#levels[key] = level
       this.#note(-level, nowUs)
-    } else {
+    } else if (algorithm === 'fixed_window') {
       this.#countWindow(key, cost, nowUs, labelUs)
+    } else {
+      this.#countSpan(key, cost, nowUs)
     }
   }
 
@@ -94,6 +112,20 @@ export class Reference {
     windows.set(index, window)
     if (windows.size > WINDOWS_KEPT) windows.delete(Math.min(...windows.keys()))
     this.#note(window.count - window.capacity, nowUs)
+  }
+
+  #countSpan(key: number, cost: number, nowUs: number): void {
+    const { capacity, windowMs } = this.#numbers
+    const span = this.#spans[key]
+    if (span === undefined) return
+    const fromUs = nowUs - (windowMs * 1_000) / (1 + DRIFT)
+    span.admissions.push({ atUs: nowUs, cost })
+    span.count += cost
+    const left = span.admissions.findIndex(({ atUs }) => atUs > fromUs)
+    for (const gone of span.admissions.splice(0, left)) span.count -= gone.cost
+    this.#lowered = this.#lowered.filter(({ untilUs }) => nowUs < untilUs)
+    const allowed = Math.max(capacity, ...this.#lowered.map((former) => former.capacity))
+    this.#note(span.count - allowed, nowUs)
   }
 
   #note(excess: number, nowUs: number): void {

@@ -1,19 +1,13 @@
 /** Counters of a region's Redis, decided by the pure twins of the Lua scripts. */
-import type {
-  Algorithm,
-  Circumstances,
-  Settled,
-  Share,
-} from '../../../../shared/core/algorithms/algorithm.ts'
+import type { Circumstances, Settled, Share } from '../../../../shared/core/algorithms/algorithm.ts'
 import { allows, mostAtOnce } from '../../../../shared/core/algorithms/algorithm.ts'
-import { fixedWindow, type WindowState } from '../../../../shared/core/algorithms/fixed-window.ts'
-import { type BucketState, tokenBucket } from '../../../../shared/core/algorithms/token-bucket.ts'
-import type { RegionLimit } from '../../../../shared/core/policy.ts'
+import { type AnyAlgorithm, algorithmOf } from '../../../../shared/core/algorithms/registry.ts'
+import { hasBurst, type RegionLimit } from '../../../../shared/core/policy.ts'
 
 /** One counter's value. `share` counts only in the incarnation in which it was written. */
 export interface Counter {
-  bucket: BucketState | null
-  window: WindowState | null
+  /** As its algorithm stored it, under the version of the limit that it names. */
+  state: { readonly version: number } | null
   share: Share | null
   incarnation: number
   pinned: boolean
@@ -44,8 +38,7 @@ export interface Engine {
 
 export function createCounter(): Counter {
   return {
-    bucket: null,
-    window: null,
+    state: null,
     share: null,
     incarnation: 0,
     pinned: false,
@@ -56,55 +49,46 @@ export function createCounter(): Counter {
   }
 }
 
+const ENGINES = new Map<string, Engine>()
+
 export function engineOf(limit: RegionLimit): Engine {
-  return limit.algorithm === 'token_bucket' ? BUCKETS : WINDOWS
+  const known = ENGINES.get(limit.algorithm)
+  if (known !== undefined) return known
+  const engine = engineFor(
+    algorithmOf(limit),
+    hasBurst(limit.algorithm) ? mustRenewBucket : () => true,
+  )
+  ENGINES.set(limit.algorithm, engine)
+  return engine
 }
 
-const BUCKETS = engineFor(tokenBucket, {
-  get: (counter) => counter.bucket,
-  set: (counter, state: BucketState) => {
-    counter.bucket = state
-    counter.window = null
-  },
-  mustRenew: (counter, keepMs, nowUs) =>
-    nowUs - counter.expirySetUs >= Math.max(1, Math.floor(keepMs / 4_000)) * 1e6 ||
-    nowUs < counter.expirySetUs,
-})
+/** A bucket's expiry is renewed now and then, not with each check. */
+function mustRenewBucket(counter: Counter, keepMs: number, nowUs: number): boolean {
+  const renewedUs = nowUs - counter.expirySetUs
+  return renewedUs < 0 || renewedUs >= Math.max(1, Math.floor(keepMs / 4_000)) * 1e6
+}
 
-const WINDOWS = engineFor(fixedWindow, {
-  get: (counter) => counter.window,
-  set: (counter, state: WindowState) => {
-    counter.window = state
-    counter.bucket = null
-  },
-  mustRenew: () => true,
-})
-
-function engineFor<State extends { readonly version: number }, S extends Settled>(
-  algorithm: Algorithm<State, S>,
-  slot: {
-    readonly get: (counter: Counter) => State | null
-    readonly set: (counter: Counter, state: State) => void
-    readonly mustRenew: (counter: Counter, keepMs: number, nowUs: number) => boolean
-  },
+function engineFor(
+  algorithm: AnyAlgorithm,
+  mustRenew: (counter: Counter, keepMs: number, nowUs: number) => boolean,
 ): Engine {
   /** `isAnew`: written whole, with a new expiry; otherwise in place, as long as the old one covers the time. */
-  const store = (counter: Counter, settled: S, at: Circumstances, isAnew: boolean): void => {
+  const store = (counter: Counter, settled: Settled, at: Circumstances, isAnew: boolean): void => {
     const { nowUs, limit } = at
-    const isInPlace = !isAnew && slot.get(counter)?.version === limit.version
-    slot.set(counter, algorithm.store(settled))
+    const isInPlace = !isAnew && counter.state?.version === limit.version
+    counter.state = algorithm.store(settled) as Counter['state']
     if (counter.pinned) {
       counter.expiresAtUs = Number.POSITIVE_INFINITY
       return
     }
     const keepMs = algorithm.keepMs(settled) + (counter.share === null ? 0 : TRACKED_KEEP_MS)
-    if (isInPlace && !slot.mustRenew(counter, keepMs, nowUs)) return
+    if (isInPlace && !mustRenew(counter, keepMs, nowUs)) return
     counter.expirySetUs = Math.floor(nowUs / 1e6) * 1e6
     counter.expiresAtUs = nowUs + keepMs * 1_000
   }
   return {
     decide(counter, circumstances, cost) {
-      const settled = algorithm.settle(slot.get(counter), circumstances)
+      const settled = algorithm.settle(counter.state, circumstances)
       if (allows(settled, circumstances.limit, cost)) {
         const taken = algorithm.take(settled, cost)
         if (counter.share !== null) counter.admitted += cost
@@ -117,7 +101,7 @@ function engineFor<State extends { readonly version: number }, S extends Settled
       return { allowed: false, isLow: true }
     },
     resize(counter, circumstances, share, shrinks) {
-      const settled = algorithm.settle(slot.get(counter), circumstances)
+      const settled = algorithm.settle(counter.state, circumstances)
       const resized = algorithm.resize(settled, share, shrinks)
       if (resized === null) return false
       counter.share = share

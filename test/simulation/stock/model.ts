@@ -12,24 +12,22 @@ import {
 import { allot, floorsOf, type Tokens } from '../../../shared/core/stock/pool.ts'
 import { randomOf } from '../../support/random.ts'
 
-/** A rule left out: each lets a window be overspent. */
-export type Mutant =
-  /** Admin believes the region's own memory of what it was allotted. */
-  | 'own-memory'
-  /** A region spends what it asked for before Postgres has it. */
-  | 'before-durable'
-  /** Floors follow the split of the day. */
-  | 'floors-not-pinned'
-  /** Floors are not set aside in the pool. */
-  | 'floors-free'
-  /** A Redis that restarted believes what it finds. */
-  | 'counts-survive-boot'
-  /** An absent counter has spent nothing, also in a window that is older than the boot. */
-  | 'blind-as-fresh'
-  /** The first answer after a boot does not count what went before it as spent. */
-  | 'unknown-as-zero'
-  /** An answer is used in another session than the one that asked, or under an old fence. */
-  | 'answer-across-sessions'
+/** Rules, each of which lets a window be overspent when it is left out. */
+export const STOCK_MUTANTS = {
+  'own-memory': "admin believes a region's own memory of what it was allotted",
+  'before-durable': 'a region spends what it asked for before Postgres has it',
+  'floors-not-pinned': 'floors of a long window follow the split of the day',
+  'floors-free': 'floors of a long window are not set aside in the pool',
+  'counts-survive-boot':
+    'a Redis that restarted believes the counts of a long window that it finds',
+  'blind-as-fresh':
+    'a counter that is gone has spent nothing of a window that is older than the boot',
+  'unknown-as-zero': 'what was allotted before a boot does not count as spent after it',
+  'answer-across-sessions':
+    'an allotment is used in another session than the one that asked for it',
+} as const
+
+export type Mutant = keyof typeof STOCK_MUTANTS
 
 interface Answer {
   readonly region: number
@@ -59,8 +57,14 @@ interface Region {
   readonly opened: Map<number, OpenedWindow>
 }
 
+/** Steps of one run. */
+export const STOCK_STEPS = 600
+
 const WINDOW_US = 1_000_000
 const SKEW_US = 2_000
+
+/** A window of which more was spent than it has. */
+export class Overspent extends Error {}
 
 /** One counter of one limit over a few regions under random faults; throws when a window was overspent. */
 export function runStock(
@@ -134,7 +138,7 @@ export function runStock(
     const { startUs } = settled.window
     const spent = (spentIn.get(startUs) ?? 0) + cost
     spentIn.set(startUs, spent)
-    if (spent > capacity) throw new Error(`seed ${seed}: ${spent} of ${capacity} were spent`)
+    if (spent > capacity) throw new Overspent(`seed ${seed}: ${spent} of ${capacity} were spent`)
   }
 
   const add = (region: Region, answer: Answer, low: number | null): void => {

@@ -18,6 +18,10 @@ export interface LeaseRule {
   readonly credit: typeof creditOf
   readonly lifeMs: number
   readonly returnsOnce: boolean
+  /** An enforcer counts a lease's life from its own request, not from the reply. */
+  readonly datesBySend: boolean
+  /** Level of a bucket whose Redis came back, as a part of what it may hold. */
+  readonly levelAtBoot: number
 }
 
 export const RULE: LeaseRule = {
@@ -25,6 +29,8 @@ export const RULE: LeaseRule = {
   credit: creditOf,
   lifeMs: LEASE_MS,
   returnsOnce: true,
+  datesBySend: true,
+  levelAtBoot: 0,
 }
 
 const LIMIT = { capacity: 100, windowMs: 1_000, burst: 60 }
@@ -55,6 +61,7 @@ export class LeasedRegions {
   readonly #random: ReturnType<typeof randomOf>
   readonly #regions: Region[]
   #nowMs = 0
+  #refilledMs = 0
   /** Tokens that the one bucket holds; below zero once more was admitted than it ever could. */
   #reference = LIMIT.burst
   lowest = LIMIT.burst
@@ -86,6 +93,10 @@ export class LeasedRegions {
       () => this.#churn(region),
       () => this.#drain(region),
       () => this.#hoard(region),
+      () => this.#strikeLate(),
+      () => {
+        if (this.#random.below(4) === 0) this.#restart(region)
+      },
     ]
     this.#random.pick(steps)()
   }
@@ -95,6 +106,12 @@ export class LeasedRegions {
     if (this.#random.below(3) === 0)
       for (const region of this.#regions) this.#spendLapsing(region, ms)
     this.#nowMs += ms
+    this.#refill()
+  }
+
+  #refill(): void {
+    const ms = this.#nowMs - this.#refilledMs
+    this.#refilledMs = this.#nowMs
     this.#reference = Math.min(LIMIT.burst, this.#reference + RATE_PER_MS * ms)
     for (const region of this.#regions) {
       const refilled = region.level + RATE_PER_MS * region.share * ms
@@ -129,7 +146,17 @@ export class LeasedRegions {
     region.level = Math.min(region.level, capacity) - tokens
     region.granted = withGrant(region.granted, tokens, this.#nowMs)
     region.leases = region.leases.filter((one) => one.tokens > 0 && this.#nowMs < one.untilMs)
-    region.leases.push({ tokens, untilMs: this.#nowMs + this.#rule.lifeMs, isReturned: false })
+    const replyMs = this.#rule.datesBySend ? 0 : this.#random.pick([1, 20, 60])
+    const untilMs = this.#nowMs + replyMs + this.#rule.lifeMs
+    region.leases.push({ tokens, untilMs, isReturned: false })
+  }
+
+  /** Redis comes back without its counters; enforcers spend what they had leased, and nobody takes it back. */
+  #restart(region: Region): void {
+    for (const lease of region.leases) lease.isReturned = true
+    region.granted = NONE_GRANTED
+    region.lastGrantMs = Number.NEGATIVE_INFINITY
+    region.level = this.#rule.levelAtBoot * this.#capacity(region)
   }
 
   #spend(region: Region): void {
@@ -180,6 +207,17 @@ export class LeasedRegions {
       this.#churn(region)
     }
     for (const one of this.#regions) this.#drain(one)
+  }
+
+  /** Every region leases from full buckets, and spends all at the last moment, when they have refilled. */
+  #strikeLate(): void {
+    this.#pass(LIMIT.burst / RATE_PER_MS)
+    for (const region of this.#regions) {
+      for (let lease = 0; lease < 3; lease++) this.#lease(region)
+    }
+    this.#nowMs += this.#random.pick([LEASE_MS - 1, LEASE_MS + 19])
+    this.#refill()
+    for (const region of this.#regions) this.#drain(region)
   }
 
   /** All that a region can spend at one instant. */
