@@ -17,8 +17,8 @@ const POLICY_SCRIPT = '/usr/sbin/policy-rc.d'
 const SERVERS = ['redis-server', 'nats-server'] as const
 type ServerName = (typeof SERVERS)[number]
 
-/** What can be installed; nginx is a gateway to try the enforcer behind. */
-type ProgramName = ServerName | 'nginx'
+/** What can be installed; nginx is a gateway to try the enforcer behind, promtool checks rules of alerts. */
+type ProgramName = ServerName | 'nginx' | 'promtool'
 
 /** Paths of the two servers that the plane starts itself. */
 export type ServerPaths = Readonly<Record<ServerName, string>>
@@ -39,6 +39,7 @@ const APT: PackageManager = {
     'redis-server': 'redis-server',
     'nats-server': 'nats-server',
     nginx: 'nginx-light',
+    promtool: 'prometheus',
   },
   refresh: ['update', '-qq'],
   install: ['install', '-y', '-qq', '--no-install-recommends'],
@@ -49,14 +50,24 @@ const MANAGERS: readonly PackageManager[] = [
   {
     command: 'apk',
     needsRoot: true,
-    packages: { 'redis-server': 'redis', 'nats-server': 'nats-server', nginx: 'nginx' },
+    packages: {
+      'redis-server': 'redis',
+      'nats-server': 'nats-server',
+      nginx: 'nginx',
+      promtool: 'prometheus',
+    },
     refresh: null,
     install: ['add', '--no-cache'],
   },
   {
     command: 'brew',
     needsRoot: false,
-    packages: { 'redis-server': 'redis', 'nats-server': 'nats-server', nginx: 'nginx' },
+    packages: {
+      'redis-server': 'redis',
+      'nats-server': 'nats-server',
+      nginx: 'nginx',
+      promtool: 'prometheus',
+    },
     refresh: null,
     install: ['install'],
   },
@@ -172,7 +183,9 @@ function adviceFor(missing: readonly ProgramName[], manager: PackageManager | un
   const names = missing.join(' and ')
   const verb = missing.length > 1 ? 'are' : 'is'
   if (manager === undefined) {
-    const what = missing.includes('nginx') ? names : 'Redis 7 or later and NATS server 2.9 or later'
+    const what = missing.some((name) => name === 'nginx' || name === 'promtool')
+      ? names
+      : 'Redis 7 or later and NATS server 2.9 or later'
     return `${names} ${verb} not installed. Install ${what}, and put them on the PATH.`
   }
   const packages = missing.map((name) => manager.packages[name]).join(' ')
