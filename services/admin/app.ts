@@ -25,6 +25,7 @@ import { auditRoutes } from './routes/audit.ts'
 import { overrideRoutes } from './routes/overrides.ts'
 import { policyRoutes } from './routes/policies.ts'
 import { regionRoutes } from './routes/regions.ts'
+import { rolloutRoutes } from './routes/rollouts.ts'
 import { type AdminDeps, PAGE_MAX } from './routes/route-support.ts'
 import { tokenRoutes } from './routes/tokens.ts'
 import { viewRoutes } from './routes/views.ts'
@@ -119,6 +120,7 @@ function protectedRoutes(v1: FastifyInstance, options: AdminAppOptions): void {
   regionRoutes(v1, options)
   auditRoutes(v1, options)
   viewRoutes(v1, options)
+  rolloutRoutes(v1, options)
   tokenRoutes(v1, options, options.access.tokens)
 }
 

@@ -12,7 +12,7 @@ import {
 import type { Adoption } from './adoptions.ts'
 
 /** Records come each second; a region that was silent for this long is not reporting. */
-const SILENT_AFTER_MS = 3_500
+export const SILENT_AFTER_MS = 3_500
 
 /** Admin is no region: it counts nothing itself and every report is another's. */
 const NO_REGION = ''

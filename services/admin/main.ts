@@ -4,6 +4,7 @@ import { QuotaError } from '../../shared/errors.ts'
 import { NatsLink } from '../../shared/nats/client.ts'
 import { PolicyPublisher } from '../../shared/nats/policy-publisher.ts'
 import { NatsRecordBus } from '../../shared/nats/record-bus.ts'
+import { NatsRolloutBus } from '../../shared/nats/rollout-bus.ts'
 import { createDatabase } from '../../shared/postgres/client.ts'
 import type { Tables } from '../../shared/postgres/tables.ts'
 import { PACKAGE_ROOT } from '../../shared/runtime/assets.ts'
@@ -24,6 +25,7 @@ import { type AdminMetrics, createAdminMetrics, observeState } from './metrics.t
 import { PlaneCache } from './plane-cache.ts'
 import { PlaneFollower } from './plane-follower.ts'
 import { createPolicySource } from './policy-source.ts'
+import { RolloutView } from './rollout-view.ts'
 
 /** How often the revision is read and announced; a change of our own is announced at once. */
 const FOLLOW_INTERVAL_MS = 1_000
@@ -73,12 +75,11 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
     )
   const loop = await repeat('follow-plane', FOLLOW_INTERVAL_MS, () => follower.stepOnce())
   await repeat('note-token-use', TOKEN_USE_INTERVAL_MS, () => tokens.noteUses())
-  hearRecords(link, metrics, (record) => {
-    if (follower.hear(record)) loop.wake()
-  })
+  hearRecords(link, metrics, (record) => (follower.hear(record) ? loop.wake() : undefined))
+  const rollouts = hearRollouts(link, cache)
   const isBusUp = (): boolean => link.isConnected()
   observeState(registry, { cache, live, follower, isBusUp, wallMs })
-  const shared = { db, cache, live, wallMs, log, registry, metrics }
+  const shared = { db, cache, live, rollouts, wallMs, log, registry, metrics }
   const app = await createAdminApp({
     ...shared,
     access: {
@@ -143,6 +144,13 @@ function loopOptions(log: Logger, name: string, intervalMs: number): EveryOption
       throw err
     },
   }
+}
+
+function hearRollouts(link: NatsLink, cache: PlaneCache): RolloutView {
+  const rollouts = new RolloutView()
+  const bus = new NatsRolloutBus(link)
+  bus.onReport((report) => rollouts.hear(report, cache.members, wallMs()))
+  return rollouts
 }
 
 function hearRecords(

@@ -9,6 +9,7 @@ import { addDemoCommand } from './commands/demo.ts'
 import { addOverrideCommand } from './commands/override.ts'
 import { addPolicyCommand } from './commands/policy.ts'
 import { addRegionCommand } from './commands/region.ts'
+import { addRolloutCommand } from './commands/rollout.ts'
 import { addSharesCommand } from './commands/shares.ts'
 import { addTokenCommand } from './commands/token.ts'
 import { addUpCommand } from './commands/up.ts'
@@ -50,6 +51,7 @@ function buildProgram(io: Io, setExitCode: (code: number) => void): Command {
   addSharesCommand(program, io)
   addUsageCommand(program, io)
   addRegionCommand(program, io)
+  addRolloutCommand(program, io, setExitCode)
   addTokenCommand(program, io)
   addAdminCommand(program, io)
   addContextCommand(program, io)

@@ -57,6 +57,12 @@ export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance 
       isReady: () => context.policies.current() !== null,
     },
     {
+      name: 'newest-policies',
+      isRequired: false,
+      isReady: () => (context.policies.applied?.refused ?? null) === null,
+      detail: () => context.policies.applied?.refused?.reason ?? '',
+    },
+    {
       name: 'store',
       isRequired: false,
       isReady: () => !context.guard.isOpen,

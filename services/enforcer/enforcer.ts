@@ -40,6 +40,8 @@ const NO_LEASES: LeaseStore = {
 
 export interface EnforcerOptions {
   readonly region: string
+  /** Where operators find this enforcer; shown where it is told what each applies. */
+  readonly name?: string
   readonly store: CheckStore
   /** Without it no counter is leased. */
   readonly leaseStore?: LeaseStore
@@ -86,7 +88,8 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
   const { region, store, reader, clock, log, registry, isRunning, headers, sender } = options
   const loops: Loop[] = []
   const metrics = createEnforcerMetrics(registry)
-  const policies = new PolicyCache({ reader, clock, log })
+  let rollLoop: Loop | null = null
+  const policies = new PolicyCache({ reader, clock, log, onApplied: () => rollLoop?.wake() })
   const routes = new RouteTable(metrics.cellsOf)
   const inFlight = { count: 0, max: CHECKS_IN_FLIGHT_MAX }
   const guard = new StoreGuard({
@@ -109,7 +112,11 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
   })
   const owner = randomUUID().slice(0, OWNER_LENGTH)
   const leases = new LeaseBook({ store: options.leaseStore ?? NO_LEASES, clock, owner })
-  const roll = new LiveEnforcers(options.roll ?? null, owner)
+  const name = options.name ?? owner
+  const roll = new LiveEnforcers(options.roll ?? null, owner, () => ({
+    name,
+    ...policies.applied,
+  }))
   const local = new LocalLimits({ clock, liveEnforcers: () => roll.live })
   observeLocal(registry, { liveEnforcers: () => roll.live, countersKept: () => local.size })
   observeLeases(registry, leases)
@@ -134,7 +141,10 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
       return { port: bound, leave: showHealth, drain: grpc.drain }
     },
     leave: () => roll.leave(),
-    keepOnRoll: repeat('roll', () => roll.beatOnce()),
+    keepOnRoll(onBug) {
+      rollLoop = repeat('roll', () => roll.beatOnce())(onBug)
+      return rollLoop
+    },
     giveUpLeases: () => leases.close(),
     keepLeases: repeat('leases', () => leases.tick()),
     followPolicies: repeat('policies', async () => {

@@ -1,3 +1,4 @@
+import { hostname } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import { DRAFT_HEADERS, parseHeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
@@ -22,6 +23,10 @@ const ANSWERING_MS = 1_000
 const LEAVING_MS = 250
 
 const config = readEnvOrExit(enforcerEnv, process.env)
+const sender = {
+  trustedHops: config.TRUSTED_PROXY_HOPS,
+  ipv6Prefix: config.SENDER_NETWORK_BITS,
+}
 const lastRequestsMs = config.REDIS_DEADLINE_MS + ANSWERING_MS
 const log = createLogger({ service: 'enforcer', region: config.REGION, level: config.LOG_LEVEL })
 const life = createLifecycle({ log, deadlineMs: config.SHUTDOWN_DEADLINE_MS })
@@ -32,6 +37,7 @@ await runService(life, log, async () => {
   const loopStalls = { count: 0 }
   const enforcer = createEnforcer({
     region: config.REGION,
+    name: `${hostname()}:${config.ENFORCER_PORT}`,
     store: createCheckStore({
       redis,
       deadlineMs: config.REDIS_DEADLINE_MS,
@@ -46,10 +52,7 @@ await runService(life, log, async () => {
     loopStalls,
     isRunning: () => life.isRunning(),
     headers: parseHeaderChoice(config.RATE_LIMIT_HEADERS) ?? DRAFT_HEADERS,
-    sender: {
-      trustedHops: config.TRUSTED_PROXY_HOPS,
-      ipv6Prefix: config.SENDER_NETWORK_BITS,
-    },
+    sender,
   })
   await life.acquire(
     'roll',

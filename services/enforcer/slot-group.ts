@@ -25,7 +25,8 @@ import type { StoreGuard } from './store-guard.ts'
 
 export interface DecideContext {
   readonly store: CheckStore
-  readonly policies: Pick<PolicyCache, 'current' | 'refresh'>
+  readonly policies: Pick<PolicyCache, 'current' | 'refresh'> &
+    Partial<Pick<PolicyCache, 'applied'>>
   readonly routes: RouteTable
   readonly guard: StoreGuard
   readonly metrics: EnforcerMetrics

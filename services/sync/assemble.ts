@@ -1,6 +1,7 @@
 import type { RegionId } from '../../shared/core/policy.ts'
 import type { CountBus, RecordBus, RegionStore } from '../../shared/core/ports.ts'
 import type { NatsPolicyClient } from '../../shared/nats/policy-client.ts'
+import type { NatsRolloutBus } from '../../shared/nats/rollout-bus.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
 import { every, type Loop } from '../../shared/runtime/every.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
@@ -20,6 +21,10 @@ const POLICY_INTERVAL_MS = 1_000
 /** Longer than a request may take, so that a step ends by its own failure. */
 const STOCK_TIMEOUT_MS = 10_000
 
+/** How often admin is told which revision is applied here; a change is told at once. Nothing but memory is asked. */
+const ROLLOUT_INTERVAL_MS = 1_000
+const ROLLOUT_TIMEOUT_MS = 1_000
+
 /** A series of pages of a large plane takes seconds; a request that gets no answer gives up long before. */
 const POLICY_TIMEOUT_MS = 60_000
 
@@ -30,6 +35,7 @@ export interface SyncParts {
   readonly bus: RecordBus
   readonly countBus: CountBus
   readonly policyClient: NatsPolicyClient
+  readonly rolloutBus: Pick<NatsRolloutBus, 'publish'>
   readonly connect: () => Promise<RegionStore>
   readonly clock: Clock
   readonly log: Logger
@@ -42,7 +48,7 @@ export interface SyncService {
   readonly daemon: Daemon
   readonly memory: RegionMemory
   readonly feed: PolicyFeed
-  /** They ask admin for what changed, and for tokens of long windows. They run already. */
+  /** They ask admin for what changed and for tokens of long windows, and tell it what is applied. They run already. */
   readonly loops: readonly Loop[]
 }
 
@@ -78,6 +84,22 @@ export function assembleSync(parts: SyncParts): SyncService {
     { name: 'stock', intervalMs: POLICY_INTERVAL_MS, timeoutMs: STOCK_TIMEOUT_MS, log, onBug },
     () => askStockOnce({ region, client, clock, memory, inbox, metrics, daemon }),
   )
+  const rolloutLoop = every(
+    {
+      name: 'rollout',
+      intervalMs: ROLLOUT_INTERVAL_MS,
+      timeoutMs: ROLLOUT_TIMEOUT_MS,
+      log,
+      onBug,
+    },
+    async () => {
+      const { phase } = daemon
+      const isAwaitingAdmin = memory.freshSinceMs !== null
+      const state = { region, phase, hasLed: memory.hasLedger, isAwaitingAdmin, feed }
+      const report = memory.rollout.reportOf(state)
+      if (report !== null) parts.rolloutBus.publish(report)
+    },
+  )
   parts.countBus.onReport((report) => inbox.putCounts(report))
   bus.onRecord((record) => {
     metrics.recordsReceived.inc({ peer: record.from })
@@ -94,6 +116,7 @@ export function assembleSync(parts: SyncParts): SyncService {
     feed,
     wakeup,
     onStockWanted: () => stockLoop.wake(),
+    onRollout: () => rolloutLoop.wake(),
   })
-  return { daemon, memory, feed, loops: [policyLoop, stockLoop] }
+  return { daemon, memory, feed, loops: [policyLoop, stockLoop, rolloutLoop] }
 }

@@ -3,6 +3,7 @@ import { NatsLink } from '../../shared/nats/client.ts'
 import { NatsCountBus } from '../../shared/nats/count-bus.ts'
 import { NatsPolicyClient } from '../../shared/nats/policy-client.ts'
 import { NatsRecordBus } from '../../shared/nats/record-bus.ts'
+import { NatsRolloutBus } from '../../shared/nats/rollout-bus.ts'
 import { connectRegionStore } from '../../shared/redis/region-store.ts'
 import { systemClock } from '../../shared/runtime/clock.ts'
 import { readEnvOrExit } from '../../shared/runtime/env.ts'
@@ -41,6 +42,7 @@ await runService(life, log, async () => {
         bus: new NatsRecordBus(link, { region, ...createBusObserver(metrics, log) }),
         countBus: new NatsCountBus(link, region),
         policyClient: new NatsPolicyClient(link, (err) => log.warn({ err }, 'policy hint refused')),
+        rolloutBus: new NatsRolloutBus(link),
         connect: () =>
           connectRegionStore({ url: config.REDIS_URL, region, clock: systemClock, log }),
         clock: systemClock,

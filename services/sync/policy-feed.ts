@@ -1,3 +1,5 @@
+import type { Refusal } from '../../shared/core/rollout.ts'
+import { isQuotaError } from '../../shared/errors.ts'
 import type { NatsPolicyClient } from '../../shared/nats/policy-client.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
@@ -27,6 +29,8 @@ export class PolicyFeed {
   #isFullWanted = false
   #isPullWanted = true
   #saidOlder = 0
+  #refused: Refusal | null = null
+  #failure: string | null = null
 
   constructor(options: PolicyFeedOptions) {
     this.#options = options
@@ -36,6 +40,21 @@ export class PolicyFeed {
   /** Begins with what the region's Redis holds, unless something newer is known. */
   seed(plane: Plane): void {
     if (plane.revision > this.#plane.revision) this.#plane = plane
+  }
+
+  /** The newest revision that was heard of. */
+  get heard(): number {
+    return Math.max(this.#hinted, this.#plane.revision)
+  }
+
+  /** What admin told last that this process does not know how to apply; null since it knew. */
+  get refused(): Refusal | null {
+    return this.#refused
+  }
+
+  /** Why the last question was not answered; null where it was. */
+  get failure(): string | null {
+    return this.#failure
   }
 
   /** Asks for changes with the next pull even if no hint says that there are any. */
@@ -63,6 +82,8 @@ export class PolicyFeed {
     try {
       const isTaken = await this.#pull(isFull ? EMPTY_PLANE : this.#plane)
       this.#options.metrics.policyPulls.inc({ outcome: 'answered' })
+      this.#refused = null
+      this.#failure = null
       if (isTaken) return
       // A region that waits for a whole plane goes on waiting: for an admin that knows what this region knew.
       this.#isPullWanted = isFull
@@ -71,6 +92,10 @@ export class PolicyFeed {
       this.#options.metrics.policyPulls.inc({ outcome: 'failed' })
       this.#isPullWanted = true
       this.#isFullWanted ||= isFull
+      this.#failure = err instanceof Error ? err.message : String(err)
+      if (isQuotaError(err, 'QUOTA_INVALID_INPUT')) {
+        this.#refused = { revision: this.heard, reason: err.message }
+      }
       throw err
     }
   }

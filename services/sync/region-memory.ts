@@ -6,6 +6,7 @@ import type { RegionId } from '../../shared/core/policy.ts'
 import { CountExchange } from './count-exchange.ts'
 import { OverAdmission } from './over-admission.ts'
 import { EMPTY_PLANE, type Plane } from './plane.ts'
+import { RolloutBook } from './rollout-book.ts'
 import { StockBook } from './stock-book.ts'
 import { UsageBook } from './usage-book.ts'
 
@@ -19,6 +20,7 @@ export class RegionMemory {
   readonly usage: UsageBook
   readonly stock = new StockBook()
   readonly counts = new CountExchange()
+  readonly rollout = new RolloutBook()
   readonly overAdmission = new OverAdmission()
   plane: Plane = EMPTY_PLANE
   /** The plane as Redis last confirmed it; null before. */

@@ -40,6 +40,8 @@ export interface SessionDeps {
   readonly inbox: Inbox
   /** Called when admin is to be asked for tokens of long windows. */
   readonly onStockWanted: () => void
+  /** Called when there is something new to tell of which revision is applied. */
+  readonly onRollout: () => void
   readonly memory: RegionMemory
   readonly clock: Clock
   readonly metrics: SyncMetrics
@@ -79,6 +81,7 @@ export class Session {
     else if (nowMs >= this.#measureDueMs) await this.#measure()
     else if (this.#isUrgent && nowMs >= this.#urgentDueMs()) await this.send()
     else if (nowMs >= this.#deps.memory.counts.dueMs) await this.#exchangeCounts()
+    else if (nowMs >= this.#deps.memory.rollout.dueMs) await this.#lookAtEnforcers(nowMs)
     else if (!this.#deps.inbox.isEmpty) await this.#takeArrival()
     else return this.#nextDueMs() - nowMs
     return 0
@@ -213,6 +216,11 @@ export class Session {
     await memory.counts.exchangeOnce(this.#store, countBus, at)
   }
 
+  async #lookAtEnforcers(nowMs: number): Promise<void> {
+    const isChanged = await this.#deps.memory.rollout.lookOnce(this.#store, nowMs)
+    if (isChanged) this.#deps.onRollout()
+  }
+
   /** What was opened is written before what was allotted in it. */
   async #takeStock(answer: StockAnswer): Promise<void> {
     this.#requireLease()
@@ -274,6 +282,8 @@ export class Session {
       recovering,
     })
     memory.writtenPlane = plane
+    memory.rollout.noteWritten(plane.revision, { storeMs, nowMs: this.#deps.clock.monotonicMs() })
+    this.#deps.onRollout()
     this.#expiryDueMs = nextExpiryMs(plane, storeMs)
     metrics.policyVersion.set(version)
   }
@@ -305,7 +315,8 @@ export class Session {
 
   #nextDueMs(): number {
     const urgentMs = this.#isUrgent ? this.#urgentDueMs() : Number.POSITIVE_INFINITY
-    const { dueMs } = this.#deps.memory.counts
-    return Math.min(this.#renewDueMs, this.#tickDueMs, this.#measureDueMs, urgentMs, dueMs)
+    const { counts, rollout } = this.#deps.memory
+    const own = Math.min(this.#renewDueMs, this.#tickDueMs, this.#measureDueMs, urgentMs)
+    return Math.min(own, counts.dueMs, rollout.dueMs)
   }
 }

@@ -22,6 +22,7 @@ import type {
   RegionPolicySpec,
   StockWindow,
 } from './policy.ts'
+import type { EnforcerStatus } from './rollout.ts'
 
 /** One limit to decide for one check: which numbers apply and which counter. */
 export interface CheckTarget {
@@ -132,10 +133,13 @@ export interface LeaseStore {
   giveUp(left: LeaseAsk, version: number): Promise<void>
 }
 
-/** Which enforcers of a region are alive, so that each knows its part while Redis is away. */
+/**
+ * Which enforcers of a region are alive, so that each knows its part while Redis is away, and what each applies, so that
+ * the region's daemon can tell.
+ */
 export interface EnforcerRoll {
-  /** Says that `id` is alive, and gives how many are. Rejects with QUOTA_STORE_UNAVAILABLE. */
-  beat(id: string): Promise<number>
+  /** Says that this enforcer is alive and what it applies, and gives how many are. Rejects with QUOTA_STORE_UNAVAILABLE. */
+  beat(status: EnforcerStatus): Promise<number>
   /** Takes `id` off the roll. Never rejects. */
   leave(id: string): Promise<void>
 }
@@ -144,6 +148,10 @@ export interface EnforcerRoll {
 export interface RegionPolicies {
   readonly version: number
   readonly incarnation: number
+  /** Plane revision that they are of; absent where no daemon has said. */
+  readonly revision?: number
+  /** Format that they are written in; absent: the first. */
+  readonly format?: number
   readonly policies: readonly RegionPolicy[]
 }
 
@@ -154,7 +162,8 @@ export interface RegionPolicies {
  * that lost its data begins again.
  */
 export interface PolicyReader {
-  readVersion(): Promise<number>
+  /** The version, and the plane revision that it is of: the same version may be of a later revision too. */
+  readHead(): Promise<{ readonly version: number; readonly revision: number }>
   readAll(): Promise<RegionPolicies>
 }
 
@@ -253,6 +262,11 @@ export interface RegionStore {
    * this one has in its own. Idempotent; what was told only grows. Limits that are no estimates are left out.
    */
   exchangeCounts(known: readonly Count[]): Promise<readonly Count[]>
+  /** What live enforcers said last, at most as many as a report lists; and how many more there are. */
+  readEnforcers(): Promise<{
+    readonly enforcers: readonly EnforcerStatus[]
+    readonly unlisted: number
+  }>
   /**
    * Makes `region` the region's policies and refuses checks under an older version once it resolves; gives the
    * new version. While `recovering`, every limit has nothing in place of its home.

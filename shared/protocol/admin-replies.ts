@@ -127,6 +127,7 @@ export const policyStatusSchema = z
         isApplied: z.boolean(),
         appliedRevision: whole.nullable().describe('newest plane revision that the region applied'),
         ageMs,
+        reason: z.string().nullable().describe('what keeps it or one of its enforcers from it'),
       }),
     ),
     openEpochs: z.array(

@@ -29,6 +29,9 @@ export const INCARNATION_SUBJECTS = `${ROOT}.incarnation.*`
 /** Counts of eventual policies of every region. */
 export const COUNT_SUBJECTS = `${ROOT}.counts.*`
 
+/** What each region applies of the policies, for admin. */
+export const ROLLOUT_SUBJECTS = `${ROOT}.rollout.*`
+
 /** A region's requests for tokens of long windows, answered by any admin: `StockRequest` -> `StockReply`. */
 export const STOCK_SUBJECTS = `${ROOT}.stock.*`
 
@@ -53,6 +56,11 @@ export function incarnationSubject(region: RegionId): string {
 /** Where `region` publishes its counts of eventual policies. */
 export function countSubject(region: RegionId): string {
   return `${ROOT}.counts.${regionToken(region)}`
+}
+
+/** Where `region` tells what it applies of the policies. */
+export function rolloutSubject(region: RegionId): string {
+  return `${ROOT}.rollout.${regionToken(region)}`
 }
 
 /** Where `region` asks for tokens of long windows. */

@@ -1,24 +1,29 @@
 import type { Redis } from 'ioredis'
-import type { EnforcerRoll } from '../core/ports.ts'
+import type { EnforcerRoll, RegionStore } from '../core/ports.ts'
+import type { EnforcerStatus } from '../core/rollout.ts'
 import { QuotaError } from '../errors.ts'
-import { REGION_KEYS } from './keys.ts'
+import { enforcerKey, REGION_KEYS } from './keys.ts'
 
 /** An enforcer that was not heard for this long is taken to be gone: five missed beats. */
 const ALIVE_MS = 5_000
 
-/** An EnforcerRoll in one sorted set, dated by the clock of Redis alone. */
+/** Most enforcers that are told of one by one: a report of as many is some 200 kB, which a NATS message holds. */
+export const ENFORCERS_LISTED_MAX = 500
+
+/** An EnforcerRoll in one sorted set, dated by the clock of Redis alone, and a key for what each enforcer applies. */
 export function createEnforcerRoll({ redis }: { readonly redis: Redis }): EnforcerRoll {
   return {
-    async beat(id) {
+    async beat(status) {
       try {
         const [seconds, micros] = await redis.time()
         const nowMs = Number(seconds) * 1_000 + Number(micros) / 1_000
         const replies = await redis
           .multi()
-          .zadd(REGION_KEYS.enforcers, nowMs + ALIVE_MS, id)
+          .zadd(REGION_KEYS.enforcers, nowMs + ALIVE_MS, status.id)
           .zremrangebyscore(REGION_KEYS.enforcers, '-inf', nowMs)
           .zcard(REGION_KEYS.enforcers)
           .pexpire(REGION_KEYS.enforcers, ALIVE_MS)
+          .set(enforcerKey(status.id), JSON.stringify(status), 'PX', ALIVE_MS)
           .exec()
         return Math.max(1, Number(replies?.[2]?.[1] ?? 1))
       } catch (cause) {
@@ -27,9 +32,23 @@ export function createEnforcerRoll({ redis }: { readonly redis: Redis }): Enforc
       }
     },
     async leave(id) {
-      await redis.zrem(REGION_KEYS.enforcers, id).catch(() => {
+      const left = redis.multi().zrem(REGION_KEYS.enforcers, id).del(enforcerKey(id)).exec()
+      await left.catch(() => {
         // It is taken to be gone soon anyway.
       })
     },
   }
+}
+
+/** What live enforcers said last. One whose word is gone has gone itself, though the roll may still name it. */
+export async function readEnforcers(redis: Redis): ReturnType<RegionStore['readEnforcers']> {
+  const ids = await redis.zrange(REGION_KEYS.enforcers, 0, '-1')
+  const listed = ids.slice(0, ENFORCERS_LISTED_MAX)
+  const texts = listed.length === 0 ? [] : await redis.mget(...listed.map((id) => enforcerKey(id)))
+  const enforcers = texts.flatMap((text) => (text === null ? [] : [parseStatus(text)]))
+  return { enforcers, unlisted: ids.length - listed.length }
+}
+
+function parseStatus(text: string): EnforcerStatus {
+  return JSON.parse(text) as EnforcerStatus
 }

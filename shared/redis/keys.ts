@@ -47,6 +47,11 @@ export function leaseKey(group: number, id: string): string {
   return `e:{${SLOT_GROUP_TAGS[group]}}${id}`
 }
 
+/** What one enforcer said last of itself; `id` is of its process. Gone when it is. */
+export function enforcerKey(id: string): string {
+  return `qp:{qp}:enforcer:${id}`
+}
+
 export const REGION_KEYS = {
   /** Who leads the region, until when. */
   leader: 'qp:{qp}:leader',
@@ -69,6 +74,7 @@ export type RegionField =
   | 'incarnation'
   | 'version'
   | 'revision'
+  | 'format'
   | 'members'
   | 'seqReserved'
   | 'replicationId'

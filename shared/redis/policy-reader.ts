@@ -8,14 +8,17 @@ import { parseAll } from './region-state.ts'
 /** Longest wait for a reading. Enforcers go on with the policies that they have, so this may take its time. */
 const READ_DEADLINE_MS = 1_000
 
-const FIELDS: readonly RegionField[] = ['version', 'incarnation']
+const FIELDS: readonly RegionField[] = ['version', 'incarnation', 'revision', 'format']
+
+const HEAD: readonly RegionField[] = ['version', 'revision']
 
 export function createPolicyReader({ redis }: { readonly redis: Redis }): PolicyReader {
   return {
-    readVersion: () =>
-      within('read the policy version', async () =>
-        Number((await redis.hget(REGION_KEYS.region, 'version')) ?? 0),
-      ),
+    readHead: () =>
+      within('read the policy version', async () => {
+        const [version, revision] = await redis.hmget(REGION_KEYS.region, ...HEAD)
+        return { version: Number(version ?? 0), revision: Number(revision ?? 0) }
+      }),
 
     readAll: () =>
       within('read the policies', async () => {
@@ -32,6 +35,8 @@ export function createPolicyReader({ redis }: { readonly redis: Redis }): Policy
         return {
           version: Number(fields?.[0] ?? 0),
           incarnation: Number(fields?.[1] ?? 0),
+          revision: Number(fields?.[2] ?? 0),
+          format: Number(fields?.[3] ?? 1),
           policies: parseAll<RegionPolicy>((texts ?? []).filter((text) => text !== null)),
         }
       }),

@@ -4,6 +4,7 @@ import { assert } from '../core/assert.ts'
 import { parseCounterId, SLOT_GROUPS } from '../core/counter-id.ts'
 import type { CounterId } from '../core/descriptor.ts'
 import type { Count } from '../core/estimate/count-table.ts'
+import { REGION_POLICY_FORMAT } from '../core/known-policies.ts'
 import type { PairState, ShareOutcome, ShareWrite } from '../core/ledger/types.ts'
 import type { RegionId } from '../core/policy.ts'
 import type { Collected, OpenedStore, RegionStore, StockAdd } from '../core/ports.ts'
@@ -11,6 +12,7 @@ import { isQuotaError, QuotaError } from '../errors.ts'
 import { addAllStock, stockOf } from './add-stock.ts'
 import { createSingleConnection } from './client.ts'
 import { collectGroup, windowsBefore } from './collect.ts'
+import { readEnforcers } from './enforcer-roll.ts'
 import { exchangeAllCounts } from './exchange-counts.ts'
 import { fenceAll } from './fence-all.ts'
 import { GROUP_KEYS, REGION_KEYS, type RegionField } from './keys.ts'
@@ -229,6 +231,10 @@ class RedisRegionStore implements RegionStore {
     return exchangeAllCounts(this.#link, known, this.#written.limits)
   }
 
+  readEnforcers(): ReturnType<RegionStore['readEnforcers']> {
+    return this.#link.within('read what enforcers apply', () => readEnforcers(this.#link.redis))
+  }
+
   addStock(adds: readonly StockAdd[]): Promise<void> {
     return addAllStock(this.#link, adds, this.#written.limits)
   }
@@ -249,6 +255,7 @@ class RedisRegionStore implements RegionStore {
     const fields: Partial<Record<RegionField, string>> = {
       version: String(version),
       revision: String(revision),
+      format: String(REGION_POLICY_FORMAT),
       members: JSON.stringify(members),
     }
     const values = [

@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { createEnforcerRoll } from '../../shared/redis/enforcer-roll.ts'
 import { groupKeys } from '../../shared/redis/keys.ts'
 import { aLimit, NOON_US, RedisRegion, shareOf } from '../support/redis-region.ts'
 import { TEST_OFFSET_MS } from '../support/test-time.ts'
 
-/** What RegionStore and PolicyReader read. Fencing, doubt and boots: region-store.test.ts. */
+/** What RegionStore and PolicyReader read, and what enforcers tell of themselves. Fencing, doubt and boots: region-store.test.ts. */
 
 let region: RedisRegion
 beforeAll(async () => {
@@ -84,7 +85,7 @@ describe('collecting', () => {
 describe('policies', () => {
   it('are read whole, with the version under which they are enforced', async () => {
     const { version, incarnation, policies } = await region.reader.readAll()
-    expect(await region.reader.readVersion()).toBe(version)
+    expect(await region.reader.readHead()).toEqual({ version, revision: expect.any(Number) })
     expect({ version, incarnation }).toEqual({ version: region.version, incarnation: 1 })
     expect(policies).toMatchObject([{ id: 1, domain: 'api', limits: [{ id: 1, capacity: 10 }] }])
   })
@@ -98,7 +99,31 @@ describe('policies', () => {
   it('are unavailable to read while Redis is away', async () => {
     await region.redis.flushall()
     await region.time.set(NOON_US)
-    expect(await region.reader.readVersion()).toBe(0)
-    expect(await region.reader.readAll()).toEqual({ version: 0, incarnation: 0, policies: [] })
+    expect(await region.reader.readHead()).toEqual({ version: 0, revision: 0 })
+    const none = { version: 0, incarnation: 0, policies: [] }
+    expect(await region.reader.readAll()).toMatchObject(none)
+  })
+})
+
+describe('the roll of enforcers', () => {
+  const status = { name: 'host:8080', revision: 7, sinceMs: 1_000, refused: null }
+
+  it('gives what each live enforcer said last, and nothing of one that left', async () => {
+    const roll = createEnforcerRoll({ redis: region.redis })
+    expect(await roll.beat({ id: 'e1', ...status })).toBe(1)
+    expect(await roll.beat({ id: 'e2', ...status })).toBe(2)
+    const refused = { revision: 8, reason: 'of format 2' }
+    await roll.beat({ id: 'e2', ...status, refused })
+    expect(await region.daemon.readEnforcers()).toEqual({
+      enforcers: [
+        { id: 'e1', ...status },
+        { id: 'e2', ...status, refused },
+      ],
+      unlisted: 0,
+    })
+    await roll.leave('e2')
+    const { enforcers } = await region.daemon.readEnforcers()
+    expect(enforcers.map(({ id }) => id)).toEqual(['e1'])
+    await roll.leave('e1')
   })
 })

@@ -118,6 +118,7 @@ async function usesThePlane(plane: PlaneDescription): Promise<void> {
     expect(answer.decisions[0]).toMatchObject({ policy: 'api/per-tenant', limit: 10_000 })
   }
   await changesTheLimit(plane)
+  await seesTheRollout(plane)
   await seesThePlane()
   const refused = await quotaplaneHere(['policy', 'list', '--token', 'wrong'], { env })
   expect(refused.exitCode).toBe(1)
@@ -135,6 +136,21 @@ async function seesThePlane(): Promise<void> {
     expect(JSON.parse(view.out).limits, view.err).toHaveLength(1)
     expect((await quotaplaneHere([command], { env })).out).toContain('api/per-tenant')
   }
+}
+
+/** The newest revision is applied by each enforcer of each region, and the exit code says so. */
+async function seesTheRollout(plane: PlaneDescription): Promise<void> {
+  const args = ['rollout', 'status', '--watch', '--timeout', '20']
+  const rollout = await quotaplaneHere(args, { env })
+  expect(rollout.exitCode, rollout.out + rollout.err).toBe(0)
+  expect(rollout.out).toContain('is applied everywhere')
+  for (const { region, enforcers } of plane.regions) {
+    const port = new URL(enforcers[0]?.url ?? '').port
+    expect(rollout.out).toMatch(new RegExp(`^${region} +applied`, 'm'))
+    expect(rollout.out).toMatch(new RegExp(`:${port} +applied`, 'm'))
+  }
+  const none = await quotaplaneHere(['rollout', 'status', '999999'], { env })
+  expect([none.exitCode, none.err]).toEqual([2, expect.stringContaining('no revision 999999')])
 }
 
 /** A change by the CLI is enforced in both regions within two seconds. */

@@ -42,6 +42,7 @@ const RESOURCES: Readonly<Record<string, ResourceAccess>> = {
   regions: { change: 'quota:admin', isOfNoDomain: true },
   tokens: { read: 'quota:admin', change: 'quota:admin' },
   whoami: { isOfNoDomain: true },
+  rollouts: { isOfNoDomain: true },
 }
 
 const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS'])

@@ -16,11 +16,13 @@ import {
   preconditionOf,
   preconditionRequired,
 } from '../preconditions.ts'
+import type { RolloutView } from '../rollout-view.ts'
 
 export interface AdminDeps {
   readonly db: Db
   readonly cache: PlaneCache
   readonly live: LiveView
+  readonly rollouts: RolloutView
   readonly wallMs: () => number
   /** Called after each committed change of the plane. */
   readonly onChange: () => void

@@ -7,6 +7,7 @@ import type { PolicyReply, PolicyStatus } from '../../../shared/protocol/admin-r
 import type { LimitDocument, PolicyDocument } from '../../../shared/protocol/policy.ts'
 import { reviewPolicy } from '../../../shared/protocol/policy-warnings.ts'
 import type { LiveView } from '../live-view.ts'
+import type { RolloutView } from '../rollout-view.ts'
 
 /** A stored policy as its operator wrote it; putting it again changes nothing. */
 export function documentOf(stored: StoredPolicy): PolicyDocument {
@@ -80,17 +81,27 @@ function candidateOf(stored: StoredPolicy, limit: StoredLimit): StoredLimit | un
   return stored.limits.find((other) => other.candidateOf === limit.id)
 }
 
-/** Which regions have applied the policy as it is saved, by their newest records. */
+interface StatusDeps {
+  readonly db: Db
+  readonly live: LiveView
+  readonly rollouts: RolloutView
+  readonly wallMs: () => number
+}
+
+/** Which regions have applied the policy as it is saved, by their newest records, and what their enforcers say. */
 export async function policyStatusOf(
   stored: StoredPolicy,
-  { db, live, wallMs }: { db: Db; live: LiveView; wallMs: () => number },
+  { db, live, rollouts, wallMs }: StatusDeps,
 ): Promise<PolicyStatus> {
   const members = (await listRegions(db)).map((region) => region.id)
   const open = (await listOpenEpochs(db)).filter((epoch) => epoch.policyId === stored.id)
   const regions = members.map((region) => {
     const { appliedRevision, ageMs } = live.health(region, wallMs())
-    const isApplied = appliedRevision !== null && appliedRevision >= stored.revision
-    return { region, isApplied, appliedRevision, ageMs }
+    // The region's daemon has it: that says nothing of an enforcer that refused it.
+    const isWritten = appliedRevision !== null && appliedRevision >= stored.revision
+    const { state, reason } = rollouts.regionOf(region, stored.revision, wallMs())
+    const isRefused = state === 'refused' || state === 'pending'
+    return { region, isApplied: isWritten && !isRefused, appliedRevision, ageMs, reason }
   })
   return {
     revision: stored.revision,

@@ -7,6 +7,7 @@ import { LiveView } from '../../../services/admin/live-view.ts'
 import { createAdminMetrics, observeState } from '../../../services/admin/metrics.ts'
 import { PlaneCache } from '../../../services/admin/plane-cache.ts'
 import { PlaneFollower } from '../../../services/admin/plane-follower.ts'
+import { RolloutView } from '../../../services/admin/rollout-view.ts'
 import { createDatabase } from '../../../shared/postgres/client.ts'
 import type { Db } from '../../../shared/postgres/plane.ts'
 import type { Tables } from '../../../shared/postgres/tables.ts'
@@ -31,6 +32,7 @@ export interface Admin {
   readonly app: FastifyInstance
   readonly db: Db
   readonly live: LiveView
+  readonly rollouts: RolloutView
   readonly tokens: TokenBook
   readonly cache: PlaneCache
   readonly follower: PlaneFollower
@@ -68,6 +70,7 @@ export async function startAdmin(
   const clock = { nowMs: 1_800_000_000_000 }
   const wallMs = (): number => clock.nowMs
   const live = new LiveView()
+  const rollouts = new RolloutView()
   const cache = new PlaneCache()
   const announced: number[] = []
   const announce = (revision: number): void => void announced.push(revision)
@@ -90,6 +93,7 @@ export async function startAdmin(
     db,
     cache,
     live,
+    rollouts,
     wallMs,
     log,
     registry,
@@ -123,6 +127,7 @@ export async function startAdmin(
     app,
     db,
     live,
+    rollouts,
     tokens,
     cache,
     follower,

@@ -277,3 +277,67 @@ describe('health', () => {
     expect(body).not.toContain('peer="eu-west-1"')
   })
 })
+
+describe('a rollout', () => {
+  const report = (from: string, revision: number, change: object = {}) =>
+    admin.rollouts.hear(
+      {
+        from,
+        revision,
+        sinceMs: admin.clock.nowMs,
+        heard: revision,
+        refused: null,
+        waitsFor: null,
+        enforcers: [{ id: 'e', name: 'host:8080', revision, sinceMs: 1_000, refused: null }],
+        unlisted: 0,
+        ...change,
+      },
+      admin.cache.members,
+      admin.clock.nowMs,
+    )
+  const rollout = async (revision: number | string) =>
+    await admin.call('GET', `/v1/rollouts/${revision}`)
+
+  it('says of the newest revision, and of any, where it is applied', async () => {
+    const { revision } = (await admin.call('GET', POLICY)).body
+    for (const region of admin.cache.members) report(region, revision)
+    expect((await rollout('latest')).body).toMatchObject({ revision, isComplete: true })
+    const changed = await admin.call('POST', `${POLICY}/reset`, {})
+    expect((await rollout('latest')).body).toMatchObject({
+      revision: changed.body.revision,
+      isComplete: false,
+    })
+    expect((await rollout(revision)).body.isComplete).toBe(true)
+  })
+
+  it('B124: a policy whose version an enforcer refused is not applied everywhere', async () => {
+    const { revision } = (await admin.call('GET', POLICY)).body
+    for (const from of admin.cache.members) {
+      admin.follower.hear(aRecord({ from, policyRevision: revision }))
+      report(from, revision)
+    }
+    const status = async () => (await admin.call('GET', `${POLICY}/status`)).body
+    expect((await status()).isAppliedEverywhere).toBe(true)
+    const refused = { revision, reason: 'of format 2' }
+    const enforcer = { id: 'e', name: 'host:8080', revision: revision - 1, sinceMs: 1, refused }
+    report('us-east-1', revision, { enforcers: [enforcer] })
+    expect(await status()).toMatchObject({
+      isAppliedEverywhere: false,
+      regions: [
+        { region: 'eu-west-1', isApplied: true, reason: null },
+        { region: 'us-east-1', isApplied: false, reason: expect.stringContaining('enforcer') },
+      ],
+    })
+    expect((await rollout(revision)).body.regions[1]).toMatchObject({
+      state: 'refused',
+      enforcers: [{ reason: 'of format 2' }],
+    })
+  })
+
+  it('refuses what is no revision, and one that is still to come', async () => {
+    expect((await rollout('soon')).status).toBe(400)
+    expect((await rollout(0)).status).toBe(400)
+    const { status, body } = await rollout(1_000_000)
+    expect([status, body.code]).toEqual([404, 'QUOTA_REVISION_NOT_FOUND'])
+  })
+})

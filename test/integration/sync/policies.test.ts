@@ -1,7 +1,12 @@
+import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { RolloutView } from '../../../services/admin/rollout-view.ts'
+import { NatsLink } from '../../../shared/nats/client.ts'
+import { NatsRolloutBus } from '../../../shared/nats/rollout-bus.ts'
+import { createEnforcerRoll } from '../../../shared/redis/enforcer-roll.ts'
 import { aPolicy } from '../../support/memory-plane.ts'
-import { LIMIT, startPlane, type TestPlane, type TestRegion } from './plane.ts'
-import { overshoot, untilLeading } from './region.ts'
+import { LIMIT, REGIONS, startPlane, type TestPlane, type TestRegion } from './plane.ts'
+import { log, overshoot, untilLeading } from './region.ts'
 import { UsageListener } from './usage-listener.ts'
 
 /** The stated bound for a change to reach the enforcers of every region. */
@@ -30,6 +35,86 @@ async function untilBothHave(expected: readonly number[], timeout: number): Prom
     { timeout, interval: 20 },
   )
 }
+
+/** What the regions tell admin of revisions and their enforcers. */
+class RolloutListener {
+  readonly #link: NatsLink
+  readonly #view = new RolloutView()
+
+  constructor(natsUrl: string) {
+    this.#link = new NatsLink({ url: natsUrl, name: 'rollouts', log })
+    new NatsRolloutBus(this.#link).onReport((report) =>
+      this.#view.hear(report, REGIONS, Date.now()),
+    )
+    this.#link.start()
+  }
+
+  of(revision: number) {
+    return this.#view.rolloutOf({ revision, members: REGIONS, nowMs: Date.now() })
+  }
+
+  close(): Promise<void> {
+    return this.#link.close()
+  }
+}
+
+describe('a rollout', () => {
+  let rollouts: RolloutListener
+  beforeAll(() => {
+    rollouts = new RolloutListener(plane.nats.url)
+  })
+  afterAll(() => rollouts.close())
+
+  const states = (revision: number) =>
+    rollouts.of(revision).regions.map(({ region, state }) => [region, state])
+
+  it('is told of by each region, and is over once the enforcers on its roll say so too', async () => {
+    const redis = new Redis(plane.us.redis.url)
+    const roll = createEnforcerRoll({ redis })
+    const status = { id: 'e1', name: 'host:8080', sinceMs: 1, refused: null }
+    await roll.beat({ ...status, revision: plane.admin.plane.revision })
+    const revision = plane.admin.plane.put(aPolicy({ capacity: 1_500 }))
+    plane.admin.announce()
+    await vi.waitFor(
+      () =>
+        expect(states(revision)).toEqual([
+          ['us-east-1', 'pending'],
+          ['eu-west-1', 'applied'],
+        ]),
+      { timeout: 10_000, interval: 20 },
+    )
+    await roll.beat({ ...status, revision, sinceMs: 2_000 })
+    await vi.waitFor(() => expect(rollouts.of(revision).isComplete).toBe(true), {
+      timeout: 10_000,
+      interval: 20,
+    })
+    const [us] = rollouts.of(revision).regions
+    expect(us?.enforcers).toMatchObject([{ id: 'e1', since: '1970-01-01T00:00:02.000Z' }])
+    await roll.leave('e1')
+    redis.disconnect()
+  })
+
+  it('B124: says which region refuses what admin sends and why, until it can apply it', async () => {
+    const unknown = { ...aPolicy({ capacity: 1_600 }), mode: 'lenient' as 'strict' }
+    const revision = plane.admin.plane.put(unknown)
+    plane.admin.announce()
+    await vi.waitFor(
+      () =>
+        expect(states(revision)).toEqual([
+          ['us-east-1', 'refused'],
+          ['eu-west-1', 'refused'],
+        ]),
+      { timeout: 10_000, interval: 20 },
+    )
+    expect(rollouts.of(revision).regions[0]?.reason).toContain('mode')
+    const mended = plane.admin.plane.put(aPolicy({ capacity: 1_700 }))
+    plane.admin.announce()
+    await vi.waitFor(() => expect(rollouts.of(mended).isComplete).toBe(true), {
+      timeout: 10_000,
+      interval: 20,
+    })
+  })
+})
 
 describe('a policy change', () => {
   it('reaches the enforcers of both regions in time, each with the part of its own', async () => {

@@ -13,6 +13,7 @@ import { NatsCountBus } from '../../../shared/nats/count-bus.ts'
 import { NatsPolicyClient } from '../../../shared/nats/policy-client.ts'
 import { PolicyPublisher } from '../../../shared/nats/policy-publisher.ts'
 import { NatsRecordBus } from '../../../shared/nats/record-bus.ts'
+import { NatsRolloutBus } from '../../../shared/nats/rollout-bus.ts'
 import { createCheckStore } from '../../../shared/redis/check-store.ts'
 import { createRedis } from '../../../shared/redis/client.ts'
 import { createPolicyReader } from '../../../shared/redis/policy-reader.ts'
@@ -63,6 +64,7 @@ export function startDaemon(options: {
     bus: new NatsRecordBus(link, { region, ...createBusObserver(metrics, log) }),
     countBus: new NatsCountBus(link, region),
     policyClient: new NatsPolicyClient(link, () => {}),
+    rolloutBus: new NatsRolloutBus(link),
     connect: async () => {
       if (isKilled) throw new Error('killed')
       const store = await connectRegionStore({ url: redisUrl, region, clock: systemClock, log })

@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from 'vitest'
 import { PolicyCache } from '../../../services/enforcer/policy-cache.ts'
+import { REGION_POLICY_FORMAT, refusalOf } from '../../../shared/core/known-policies.ts'
 import type { PolicyReader, RegionPolicies } from '../../../shared/core/ports.ts'
 import { QuotaError } from '../../../shared/errors.ts'
 import { createLogger } from '../../../shared/runtime/logger.ts'
@@ -22,7 +23,10 @@ function heldBy(held: { now: RegionPolicies | Error }) {
     return held.now
   }
   const reader = {
-    readVersion: vi.fn(async () => (await read()).version),
+    readHead: vi.fn(async () => {
+      const { version, revision = 0 } = await read()
+      return { version, revision }
+    }),
     readAll: vi.fn(read),
   } satisfies PolicyReader
   return { reader, cache: new PolicyCache({ reader, clock, log }) }
@@ -48,7 +52,7 @@ describe('PolicyCache', () => {
   it('keeps the highest version in whatever order snapshots arrive', async () => {
     const answers: ((policies: RegionPolicies) => void)[] = []
     const reader: PolicyReader = {
-      readVersion: async () => 2,
+      readHead: async () => ({ version: 2, revision: 20 }),
       readAll: () => new Promise((resolve) => answers.push(resolve)),
     }
     const cache = new PolicyCache({ reader, clock, log })
@@ -118,5 +122,54 @@ describe('PolicyCache', () => {
     held.now = new Error('away')
     await cache.pollOnce().catch(() => {})
     expect(cache.ageMs()).toBe(300)
+  })
+
+  it('B124: refuses as a whole what it would not enforce, keeps what it has, and tells why', async () => {
+    const held = { now: snapshot(1) }
+    const { reader } = heldBy(held)
+    const onApplied = vi.fn()
+    const cache = new PolicyCache({ reader, clock, log, onApplied })
+    await cache.pollOnce()
+    expect(cache.applied).toMatchObject({ revision: 10, refused: null })
+    held.now = { ...snapshot(2), revision: 20, format: REGION_POLICY_FORMAT + 1 }
+    for (let turn = 0; turn < 3; turn++) await cache.pollOnce()
+    await cache.refresh()
+    expect(reader.readAll).toHaveBeenCalledTimes(2)
+    expect(onApplied).toHaveBeenCalledTimes(2)
+    expect(cache.current()?.version).toBe(1)
+    const { refused } = cache.applied
+    expect(refused).toEqual({ revision: 20, reason: expect.stringContaining('upgrade it') })
+    held.now = snapshot(3)
+    await cache.pollOnce()
+    expect(cache.applied).toMatchObject({ revision: 30, refused: null })
+  })
+
+  it('refuses an algorithm, a mode, a behaviour and an override that it does not know', () => {
+    const [policy] = snapshot(1).policies
+    const changes: readonly object[] = [
+      { limits: [{ ...policy?.limits[0], algorithm: 'dice' }] },
+      { mode: 'lenient' },
+      { onStoreFailure: 'shrug' },
+      { overrides: [{ value: 'acme', rule: { kind: 'double' } }] },
+    ]
+    const refusals = changes.map((change) =>
+      refusalOf({ ...snapshot(1), policies: [Object.assign({}, policy, change)] }),
+    )
+    for (const word of ['dice', 'lenient', 'shrug', 'double']) {
+      expect(refusals.join()).toContain(word)
+    }
+    expect(refusalOf(snapshot(1))).toBeNull()
+  })
+
+  it('applies the revision that left all it enforces as it was', async () => {
+    const held = { now: { ...snapshot(1), revision: 10 } }
+    const { cache } = heldBy(held)
+    nowMs = 5_000
+    await cache.pollOnce()
+    expect(cache.applied).toMatchObject({ revision: 10, sinceMs: 5_000 })
+    held.now = { ...snapshot(1), revision: 11 }
+    nowMs = 6_000
+    await cache.pollOnce()
+    expect(cache.applied).toMatchObject({ revision: 11, sinceMs: 6_000 })
   })
 })

@@ -61,6 +61,7 @@ async function aLeadingSession() {
       countBus,
       inbox: new Inbox(() => {}),
       onStockWanted: () => {},
+      onRollout: () => {},
       memory,
       clock,
       metrics: createSyncMetrics(new Registry(), () => true),

@@ -1,0 +1,56 @@
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { isQuotaError, QuotaError } from '../../../shared/errors.ts'
+import { readRevision } from '../../../shared/postgres/plane.ts'
+import { rolloutReplySchema } from '../../../shared/protocol/rollout-reply.ts'
+import { type AdminDeps, failures } from './route-support.ts'
+
+const tags = ['rollouts']
+
+const params = z.object({
+  revision: z.union([
+    z.literal('latest'),
+    z.coerce.number({ error: 'must be the number of a revision, or latest' }).int().min(1),
+  ]),
+})
+
+/**
+ * Where a revision is applied. Answered from memory; while Postgres is away, the latest revision is the newest that
+ * admin knows of.
+ */
+export function rolloutRoutes(root: FastifyInstance, deps: AdminDeps): void {
+  const app = root.withTypeProvider<ZodTypeProvider>()
+  app.get(
+    '/rollouts/:revision',
+    {
+      schema: {
+        tags,
+        summary:
+          'Which regions and enforcers apply a revision, since when, and what is pending or refused and why',
+        params,
+        response: { 200: rolloutReplySchema, ...failures },
+      },
+    },
+    async (req) => {
+      const asked = req.params.revision
+      const newest = await newestRevision(deps)
+      const revision = asked === 'latest' ? newest : asked
+      if (revision > newest) {
+        const message = `there is no revision ${revision} yet; the newest is ${newest}`
+        throw new QuotaError('QUOTA_REVISION_NOT_FOUND', message)
+      }
+      const { rollouts, cache, wallMs } = deps
+      return rollouts.rolloutOf({ revision, members: cache.members, nowMs: wallMs() })
+    },
+  )
+}
+
+async function newestRevision({ db, cache }: AdminDeps): Promise<number> {
+  try {
+    return await readRevision(db)
+  } catch (err) {
+    if (!isQuotaError(err, 'QUOTA_DATABASE_UNAVAILABLE') || cache.revision === 0) throw err
+    return cache.revision
+  }
+}
