@@ -22,12 +22,14 @@ import { type AccessOptions, useAccess } from './access/authenticate.ts'
 import { type AdminMetrics, measureRequests } from './metrics.ts'
 import { useOneChange } from './one-change.ts'
 import { auditRoutes } from './routes/audit.ts'
+import { lagRoutes } from './routes/lags.ts'
 import { overrideRoutes } from './routes/overrides.ts'
 import { policyRoutes } from './routes/policies.ts'
 import { regionRoutes } from './routes/regions.ts'
 import { rolloutRoutes } from './routes/rollouts.ts'
 import { type AdminDeps, PAGE_MAX } from './routes/route-support.ts'
 import { tokenRoutes } from './routes/tokens.ts'
+import { usageRoutes } from './routes/usage.ts'
 import { viewRoutes } from './routes/views.ts'
 
 /** Larger than the largest valid policy: its description, sixteen limits and their splits over 64 regions. */
@@ -121,6 +123,8 @@ function protectedRoutes(v1: FastifyInstance, options: AdminAppOptions): void {
   auditRoutes(v1, options)
   viewRoutes(v1, options)
   rolloutRoutes(v1, options)
+  usageRoutes(v1, options)
+  lagRoutes(v1, options)
   tokenRoutes(v1, options, options.access.tokens)
 }
 

@@ -10,6 +10,8 @@ import {
   type WindowUsage,
 } from '../../shared/core/usage/usage-table.ts'
 import type { Adoption } from './adoptions.ts'
+import { UsageHistory } from './history/usage-history.ts'
+import { MarkTimes } from './mark-times.ts'
 
 /** Records come each second; a region that was silent for this long is not reporting. */
 export const SILENT_AFTER_MS = 3_500
@@ -33,10 +35,13 @@ export interface RegionHealth {
 /**
  * What the regions said last, in memory: the newest record of each, and usage merged over the windows kept.
  *
- * Bounded: one record of each registered region, and usage of known limits over a fixed number of windows. Starts
+ * Bounded: one record of each registered region, usage of known limits over a fixed number of windows, and a history
+ * of the busiest. Starts
  * empty and is complete again once each region has published, which it does every second.
  */
 export class LiveView {
+  readonly history = new UsageHistory()
+  readonly marks = new MarkTimes()
   readonly #heard = new Map<RegionId, HeardRecord>()
   #usage = createUsageTable(NO_REGION)
   #limits = new Map<number, Limit>()
@@ -51,11 +56,14 @@ export class LiveView {
     const last = this.#heard.get(record.from)
     if (last !== undefined && !isNewer(record.mark, last.record.mark)) return false
     this.#heard.set(record.from, { record, heardAtMs: nowMs })
+    this.marks.note(record.from, record.mark, nowMs)
+    const before = this.#usage
     this.#usage = mergeForeign(
-      this.#usage,
+      before,
       { region: record.from, incarnation: record.mark.incarnation, rows: record.usage },
       this.#rules(nowMs),
     )
+    this.history.take({ record, before, after: this.#usage, limits: this.#limits, nowMs })
     return true
   }
 
@@ -67,7 +75,9 @@ export class LiveView {
     }
     this.#members = new Set(plane.members)
     for (const region of this.#heard.keys()) {
-      if (!this.#members.has(region)) this.#heard.delete(region)
+      if (this.#members.has(region)) continue
+      this.#heard.delete(region)
+      this.marks.forget(region)
     }
     this.prune(nowMs)
   }
@@ -75,6 +85,7 @@ export class LiveView {
   /** Forgets usage of windows that ended too long ago. */
   prune(nowMs: number): void {
     this.#usage = pruneUsage(this.#usage, this.#rules(nowMs))
+    this.history.prune(this.#limits, this.#members, nowMs)
   }
 
   heard(region: RegionId): HeardRecord | null {

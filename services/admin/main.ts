@@ -6,6 +6,7 @@ import { PolicyPublisher } from '../../shared/nats/policy-publisher.ts'
 import { NatsRecordBus } from '../../shared/nats/record-bus.ts'
 import { NatsRolloutBus } from '../../shared/nats/rollout-bus.ts'
 import { createDatabase } from '../../shared/postgres/client.ts'
+import type { Db } from '../../shared/postgres/plane.ts'
 import type { Tables } from '../../shared/postgres/tables.ts'
 import { PACKAGE_ROOT } from '../../shared/runtime/assets.ts'
 import { systemClock } from '../../shared/runtime/clock.ts'
@@ -19,6 +20,7 @@ import { createJwtVerifier } from './access/jwt.ts'
 import { TokenBook } from './access/token-book.ts'
 import { createAdminApp } from './app.ts'
 import { type AdminConfig, adminEnv } from './config.ts'
+import { HISTORY_INTERVAL_MS, HistoryWriter } from './history/history-writer.ts'
 import { createListening } from './listening.ts'
 import { LiveView } from './live-view.ts'
 import { type AdminMetrics, createAdminMetrics, observeState } from './metrics.ts'
@@ -44,16 +46,7 @@ await runService(life, log, () => start(config, log, life))
 async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise<void> {
   const registry = createRegistry({ service: 'admin' }, true)
   const metrics = createAdminMetrics(registry)
-  const db = await life.acquire(
-    'postgres',
-    () => createDatabase<Tables>({ url: config.DATABASE_URL, onIdleError: logIdleError }),
-    (open) => open.destroy(),
-  )
-  const link = await life.acquire(
-    'nats',
-    () => new NatsLink({ url: config.NATS_URL, name: 'quotaplane-admin', log }),
-    (open) => open.close(),
-  )
+  const { db, link } = await openStores(config, log, life)
   const tokens = new TokenBook(db, wallMs)
   const cache = new PlaneCache()
   const live = new LiveView()
@@ -67,14 +60,10 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
   const announce = (revision: number): void => publisher.announce(revision)
   const migrations = join(PACKAGE_ROOT, 'migrations')
   const follower = new PlaneFollower({ ...parts, migrations, announce })
-  const repeat = (name: string, intervalMs: number, step: () => Promise<void>) =>
-    life.acquire(
-      name,
-      () => every(loopOptions(log, name, intervalMs), step),
-      (open) => open.stop(),
-    )
+  const repeat = repeater(life, log)
   const loop = await repeat('follow-plane', FOLLOW_INTERVAL_MS, () => follower.stepOnce())
   await repeat('note-token-use', TOKEN_USE_INTERVAL_MS, () => tokens.noteUses())
+  await keepHistory(life, repeat, { db, live, follower })
   hearRecords(link, metrics, (record) => (follower.hear(record) ? loop.wake() : undefined))
   const rollouts = hearRollouts(link, cache)
   const isBusUp = (): boolean => link.isConnected()
@@ -82,6 +71,8 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
   const shared = { db, cache, live, rollouts, wallMs, log, registry, metrics }
   const app = await createAdminApp({
     ...shared,
+    isBusUp,
+    isDatabaseUp: () => follower.isDatabaseUp(),
     access: {
       planeToken: config.QUOTAPLANE_ADMIN_TOKEN ?? null,
       tokens,
@@ -109,6 +100,48 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
   log.info({ url }, 'admin is listening')
 }
 
+async function openStores(config: AdminConfig, log: Logger, life: Lifecycle) {
+  const db = await life.acquire(
+    'postgres',
+    () =>
+      createDatabase<Tables>({
+        url: config.DATABASE_URL,
+        onIdleError: (err) => log.warn({ err }, 'an idle Postgres connection failed'),
+      }),
+    (open) => open.destroy(),
+  )
+  const link = await life.acquire(
+    'nats',
+    () => new NatsLink({ url: config.NATS_URL, name: 'quotaplane-admin', log }),
+    (open) => open.close(),
+  )
+  return { db, link }
+}
+
+function repeater(life: Lifecycle, log: Logger) {
+  return (name: string, intervalMs: number, step: () => Promise<void>) =>
+    life.acquire(
+      name,
+      () => every(loopOptions(log, name, intervalMs), step),
+      (open) => open.stop(),
+    )
+}
+
+/** Writes the history of usage now and then, and what was counted last once its loop has stopped. */
+async function keepHistory(
+  life: Lifecycle,
+  repeat: ReturnType<typeof repeater>,
+  { db, live, follower }: { db: Db; live: LiveView; follower: PlaneFollower },
+): Promise<void> {
+  const writer = new HistoryWriter({ db, history: live.history, wallMs })
+  const write = async (): Promise<void> => {
+    // Nothing can be written before the schema is there.
+    if (follower.isPrepared()) await writer.writeOnce()
+  }
+  await life.acquire('usage-history', () => write, write)
+  await repeat('write-usage-history', HISTORY_INTERVAL_MS, write)
+}
+
 /** Half of the three settings would leave tokens unchecked or always refused, so it is no start. */
 function verifierOf(config: AdminConfig): AccessOptions['verifyJwt'] {
   const { OIDC_ISSUER: issuer, OIDC_AUDIENCE: audience, OIDC_JWKS_URL: jwksUrl } = config
@@ -128,10 +161,6 @@ function wallMs(): number {
 
 function monotonicMs(): number {
   return systemClock.monotonicMs()
-}
-
-function logIdleError(err: Error): void {
-  log.warn({ err }, 'an idle Postgres connection failed')
 }
 
 function loopOptions(log: Logger, name: string, intervalMs: number): EveryOptions {

@@ -39,6 +39,7 @@ export interface Tables {
   readonly tokens: TokensTable
   readonly stock_windows: StockWindowsTable
   readonly stock_accounts: StockAccountsTable
+  readonly usage_history: UsageHistoryTable
 }
 
 /** Written as text, since pg would make an array of its own out of a JSON list; read as a parsed value. */
@@ -214,4 +215,17 @@ interface StockAccountsTable {
   readonly starts_ms: number
   readonly counter: string
   readonly allotted: ColumnType<Readonly<Record<string, number>>, string | undefined, string>
+}
+
+interface UsageHistoryTable {
+  readonly resolution: string
+  readonly limit_id: number
+  readonly usage_epoch: number
+  readonly region: string
+  readonly starts_at: Date
+  readonly usage_window: number
+  readonly admitted: number
+  readonly denied: number
+  readonly returned: number
+  readonly unmet: number
 }

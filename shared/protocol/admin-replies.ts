@@ -189,10 +189,19 @@ export const auditListSchema = z
   })
   .meta({ id: 'AuditList' })
 
-const regionAges = z.array(z.object({ region: z.string(), ageMs, isRecovering: z.boolean() }))
+export const regionAges = z
+  .array(
+    z.object({
+      region: z.string(),
+      asOf: time.nullable().describe('when its newest record came, which its figures are from'),
+      ageMs,
+      isRecovering: z.boolean(),
+    }),
+  )
+  .describe('how fresh the figures of each region are')
 
 /** Identifies a limit in a view, with the numbers that its figures are to be read against. */
-const limitHead = {
+export const limitHead = {
   domain: z.string(),
   policy: z.string(),
   limit: z.string(),
@@ -233,6 +242,21 @@ export const sharesReplySchema = z
                   ageMs: whole,
                 }),
               ),
+              loans: z
+                .array(
+                  z.object({
+                    lender: z.string(),
+                    borrower: z.string(),
+                    units: whole,
+                    tokens: whole,
+                    deadline: time
+                      .nullable()
+                      .describe(
+                        'when it lapses unless it is extended, which each record does; null: not known here',
+                      ),
+                  }),
+                )
+                .describe('who lent how much to whom at present'),
             }),
           )
           .describe('hot keys, the one with most demand first'),

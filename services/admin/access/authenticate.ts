@@ -43,6 +43,7 @@ const RESOURCES: Readonly<Record<string, ResourceAccess>> = {
   tokens: { read: 'quota:admin', change: 'quota:admin' },
   whoami: { isOfNoDomain: true },
   rollouts: { isOfNoDomain: true },
+  lags: { isOfNoDomain: true },
 }
 
 const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS'])

@@ -24,6 +24,8 @@ export interface AdminDeps {
   readonly live: LiveView
   readonly rollouts: RolloutView
   readonly wallMs: () => number
+  readonly isBusUp: () => boolean
+  readonly isDatabaseUp: () => boolean
   /** Called after each committed change of the plane. */
   readonly onChange: () => void
 }

@@ -43,13 +43,18 @@ export function viewRoutes(root: FastifyInstance, deps: AdminDeps): void {
         querystring: z.strictObject({
           ...viewQuery,
           keys: z.coerce.number().int().min(1).max(KEYS_MAX).default(KEYS_DEFAULT),
+          hungry: z
+            .stringbool()
+            .default(false)
+            .describe('only keys that some region denies for want of a share'),
         }),
         response: { 200: sharesReplySchema, ...failures },
       },
     },
     async (req) => {
       const { policies, next, ...query } = viewOf(req.query, deps)
-      const limits = sharesOf({ ...query, policies, keysMax: req.query.keys })
+      const { keys: keysMax, hungry: isHungryOnly } = req.query
+      const limits = sharesOf({ ...query, policies, keysMax, isHungryOnly })
       return { at: isoTime(query.nowMs), regions: agesOf(query), limits: [...limits], next }
     },
   )

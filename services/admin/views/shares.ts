@@ -1,23 +1,18 @@
 import { parseCounterId } from '../../../shared/core/counter-id.ts'
-import type { RecordRow } from '../../../shared/core/ledger/types.ts'
 import type { Limit, Policy, RegionId } from '../../../shared/core/policy.ts'
 import { shareTokens } from '../../../shared/core/units.ts'
 import type { SharesReply } from '../../../shared/protocol/admin-replies.ts'
-import type { HeardRecord, LiveView } from '../live-view.ts'
+import type { LiveView } from '../live-view.ts'
+import { type HeardRow, type KeyRows, loansOf, loanUnits } from './loans.ts'
 
 type LimitShares = SharesReply['limits'][number]
 type KeyShares = LimitShares['keys'][number]
 type RegionShares = KeyShares['regions'][number]
 
-/** What one region says of one key. */
-interface HeardRow extends HeardRecord {
-  readonly row: RecordRow
-}
-
 /** Rows by limit, key and region, of the newest record of each region. */
-type RowIndex = ReadonlyMap<string, ReadonlyMap<string, ReadonlyMap<RegionId, HeardRow>>>
+type RowIndex = ReadonlyMap<string, ReadonlyMap<string, KeyRows>>
 
-const NO_ROWS: ReadonlyMap<string, ReadonlyMap<RegionId, HeardRow>> = new Map()
+const NO_ROWS: ReadonlyMap<string, KeyRows> = new Map()
 
 export interface SharesQuery {
   readonly policies: readonly Policy[]
@@ -25,6 +20,8 @@ export interface SharesQuery {
   readonly live: LiveView
   readonly nowMs: number
   readonly keysMax: number
+  /** Only keys that some region denies for want of a share. */
+  readonly isHungryOnly?: boolean
 }
 
 /** Shares of every limit of the policies, with the hot keys that regions published. */
@@ -53,7 +50,9 @@ export function headOf(policy: Policy, limit: Limit) {
 export function agesOf(query: Pick<SharesQuery, 'members' | 'live' | 'nowMs'>) {
   return query.members.map((region) => {
     const { ageMs, isRecovering } = query.live.health(region, query.nowMs)
-    return { region, ageMs, isRecovering }
+    const heard = query.live.heard(region)
+    const asOf = heard === null ? null : new Date(heard.heardAtMs).toISOString()
+    return { region, asOf, ageMs, isRecovering }
   })
 }
 
@@ -65,30 +64,32 @@ function limitShares(
 ): LimitShares {
   const rowsByKey = index.get(indexKey(limit.id, limit.usageEpoch)) ?? NO_ROWS
   const keys = [...rowsByKey]
-    .map(([key, rows]) => ({ key, regions: regionShares(limit, rows, query.nowMs) }))
+    .map(([key, rows]) => ({ key, rows, regions: regionShares(limit, rows, query.nowMs) }))
+    .filter(({ regions }) => query.isHungryOnly !== true || regions.some((one) => one.isHungry))
     .sort((a, b) => demandOf(b) - demandOf(a))
+  const { marks } = query.live
+  const shown = keys.slice(0, query.keysMax).map(({ rows, ...key }) => ({
+    ...key,
+    loans: [...loansOf(rows, { capacity: limit.capacity, marks })],
+  }))
   return {
     ...headOf(policy, limit),
     epoch: limit.epoch,
     isEpochOpen: limit.previousBase !== null,
     base: limit.base,
-    keys: keys.slice(0, query.keysMax),
+    keys: shown,
     keysLeftOut: Math.max(0, keys.length - query.keysMax),
   }
 }
 
-function regionShares(
-  limit: Limit,
-  rows: ReadonlyMap<RegionId, HeardRow>,
-  nowMs: number,
-): RegionShares[] {
+function regionShares(limit: Limit, rows: KeyRows, nowMs: number): RegionShares[] {
   const part = (units: number) => ({ units, tokens: shareTokens(limit.capacity, units) })
   return [...rows].map(([region, { row, heardAtMs }]) => ({
     region,
     share: part(row.share),
     base: part(limit.base[region] ?? 0),
     lent: sum(Object.values(row.lent).map(([, units, returned]) => units - returned)),
-    borrowed: borrowedUnits(region, rows),
+    borrowed: sum([...rows.keys()].map((lender) => loanUnits(lender, region, rows))),
     demandPerSecond: row.demand / 1_000,
     isHungry: row.hungry,
     admitted: row.admitted,
@@ -96,21 +97,6 @@ function regionShares(
     returned: row.returned,
     ageMs: Math.max(0, Math.round(nowMs - heardAtMs)),
   }))
-}
-
-/** What peers say they lent the region in the term that it still uses, less what it says it gave back. */
-function borrowedUnits(region: RegionId, rows: ReadonlyMap<RegionId, HeardRow>): number {
-  const own = rows.get(region)
-  if (own === undefined) return 0
-  const loans = [...rows].map(([lender, theirs]) => {
-    const lent = theirs.row.lent[region]
-    const pair = own.record.pairs[lender]?.borrow
-    const term = theirs.record.pairs[region]?.lend[0]
-    if (lent === undefined || pair === undefined || pair[1] !== term || pair[2] === 1) return 0
-    if (pair[0] !== theirs.record.mark.incarnation) return 0
-    return Math.max(0, lent[1] - (own.row.gaveBack[lender]?.[1] ?? 0))
-  })
-  return sum(loans)
 }
 
 function indexRows(query: SharesQuery): RowIndex {
@@ -149,7 +135,7 @@ function indexKey(limitId: number, usageEpoch: number): string {
   return `${limitId}.${usageEpoch}`
 }
 
-function demandOf(key: KeyShares): number {
+function demandOf(key: Pick<KeyShares, 'regions'>): number {
   return sum(key.regions.map((region) => region.demandPerSecond))
 }
 

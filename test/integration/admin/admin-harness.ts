@@ -95,6 +95,8 @@ export async function startAdmin(
     live,
     rollouts,
     wallMs,
+    isBusUp: () => false,
+    isDatabaseUp: () => follower.isDatabaseUp(),
     log,
     registry,
     metrics: createAdminMetrics(registry),

@@ -40,8 +40,8 @@ describe('shares', () => {
   it('show the base of each limit before any region spoke', async () => {
     const view = await shares()
     expect(view.regions).toEqual([
-      { region: 'eu-west-1', ageMs: null, isRecovering: false },
-      { region: 'us-east-1', ageMs: null, isRecovering: false },
+      { region: 'eu-west-1', asOf: null, ageMs: null, isRecovering: false },
+      { region: 'us-east-1', asOf: null, ageMs: null, isRecovering: false },
     ])
     expect(view.limits).toMatchObject([
       {

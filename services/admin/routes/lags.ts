@@ -1,0 +1,33 @@
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { lagsReplySchema } from '../../../shared/protocol/reading-replies.ts'
+import { pairLags, regionStates } from '../views/lags.ts'
+import { type AdminDeps, failures } from './route-support.ts'
+
+/** How regions hear one another. Answered from memory. */
+export function lagRoutes(root: FastifyInstance, deps: AdminDeps): void {
+  const app = root.withTypeProvider<ZodTypeProvider>()
+  app.get(
+    '/lags',
+    {
+      schema: {
+        tags: ['regions'],
+        summary: 'Convergence lag of each pair of regions, and the state of each region',
+        querystring: z.strictObject({}),
+        response: { 200: lagsReplySchema, ...failures },
+      },
+    },
+    async () => {
+      const nowMs = deps.wallMs()
+      const query = { members: deps.cache.members, live: deps.live, nowMs }
+      const upOrDown = (isUp: boolean): 'up' | 'down' => (isUp ? 'up' : 'down')
+      return {
+        at: new Date(nowMs).toISOString(),
+        admin: { bus: upOrDown(deps.isBusUp()), database: upOrDown(deps.isDatabaseUp()) },
+        regions: regionStates(query),
+        pairs: pairLags(query),
+      }
+    },
+  )
+}
