@@ -53,22 +53,30 @@ export function tokensToUnits(tokens: Weights, capacity: number): BaseSplit {
  */
 export function apportion(weights: Weights, total: number): Readonly<Record<RegionId, number>> {
   const regions = regionsOf(weights)
-  const sum = regions.reduce((all, region) => all + (weights[region] ?? 0), 0)
+  const parts = apportionInOrder(
+    regions.map((region) => weights[region] ?? 0),
+    total,
+  )
+  return Object.fromEntries(regions.map((region, index) => [region, parts[index] ?? 0]))
+}
+
+/** The same for a list; ties to the first. */
+export function apportionInOrder(weights: readonly number[], total: number): readonly number[] {
+  const sum = weights.reduce((all, weight) => all + weight, 0)
   assert(sum > 0 && Number.isFinite(sum), 'some weight is positive and all are finite')
   assert(Number.isSafeInteger(total) && total >= 0, 'the total is a whole number')
-  const quotas = regions.map((region) => {
-    const quota = (total * (weights[region] ?? 0)) / sum
-    return { region, whole: Math.floor(quota), remainder: quota - Math.floor(quota) }
-  })
-  let left = total - quotas.reduce((all, quota) => all + quota.whole, 0)
-  const parts = Object.fromEntries(quotas.map(({ region, whole }) => [region, whole]))
-  // The sort is stable, so equal remainders stay in the order of names.
-  const favoured = quotas
-    .filter(({ region }) => (weights[region] ?? 0) > 0)
+  const quotas = weights.map((weight) => (total * weight) / sum)
+  const parts = quotas.map(Math.floor)
+  let left = total - parts.reduce((all, whole) => all + whole, 0)
+  const remainderOf = (index: number): number => (quotas[index] ?? 0) - (parts[index] ?? 0)
+  // The sort is stable, so equal remainders stay in order.
+  const favoured = [...weights.keys()]
+    .filter((index) => (weights[index] ?? 0) > 0)
+    .map((index) => ({ index, remainder: remainderOf(index) }))
     .sort((one, other) => other.remainder - one.remainder)
-  for (const { region } of favoured) {
+  for (const { index } of favoured) {
     if (left <= 0) break
-    parts[region] = (parts[region] ?? 0) + 1
+    parts[index] = (parts[index] ?? 0) + 1
     left -= 1
   }
   assert(left === 0, 'the parts sum to the total')

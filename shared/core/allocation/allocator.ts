@@ -6,7 +6,7 @@
  * present shares, so there is no loop that could ring; a constant demand has one constant answer.
  */
 import { assert } from '../assert.ts'
-import { apportion, tokensAtOnce } from '../base-split.ts'
+import { apportionInOrder, tokensAtOnce } from '../base-split.ts'
 import { type Algorithm, hasBurst, type Objective, type RegionId } from '../policy.ts'
 import { POOL_UNITS, REGIONS_MAX, unitsOfOneToken, WHOLE_TOKEN_SPLIT_MAX } from '../units.ts'
 import { paceMs } from './demand.ts'
@@ -82,7 +82,7 @@ export function rateOf(limit: AllocatedLimit): number {
  * its need: nobody is served in full, and asking for more gains more.
  */
 export function allocate(claims: readonly Claim[], limit: AllocatedLimit): readonly Target[] {
-  const ordered = [...claims].sort((one, other) => (one.region < other.region ? -1 : 1))
+  const ordered = inOrder(claims)
   const pool = ordered.reduce((sum, claim) => sum + claim.share, 0)
   assert(Number.isSafeInteger(pool) && pool >= 0, 'shares are whole units')
   const wants = lift(
@@ -102,6 +102,15 @@ export function allocate(claims: readonly Claim[], limit: AllocatedLimit): reado
     target: targets[index] ?? 0,
     need: Math.max(need, least),
   }))
+}
+
+/** The ledger's claims are in order already. */
+function inOrder(claims: readonly Claim[]): readonly Claim[] {
+  const isOrdered = claims.every(
+    ({ region }, index) => index === 0 || (claims[index - 1]?.region ?? '') < region,
+  )
+  if (isOrdered) return claims
+  return [...claims].sort((one, other) => (one.region < other.region ? -1 : 1))
 }
 
 interface Want {
@@ -231,15 +240,9 @@ function oneToken(limit: AllocatedLimit): number {
   return tokens <= REGIONS_MAX ? Math.floor(POOL_UNITS / tokens) : unitsOfOneToken(tokens)
 }
 
-/** `apportion` for a list; all weights zero is an equal split. */
+/** Whole parts by weight; all weights zero is an equal split. */
 function byIndex(weights: readonly number[], total: number): readonly number[] {
   if (total === 0) return weights.map(() => 0)
   const isEmpty = weights.every((weight) => weight === 0)
-  // Padded names keep the order of the list.
-  const names = weights.map((_, index) => String(index).padStart(3, '0'))
-  const parts = apportion(
-    Object.fromEntries(names.map((name, index) => [name, isEmpty ? 1 : (weights[index] ?? 0)])),
-    total,
-  )
-  return names.map((name) => parts[name] ?? 0)
+  return apportionInOrder(isEmpty ? weights.map(() => 1) : weights, total)
 }

@@ -35,25 +35,38 @@ export function isAnyShort(claims: readonly Claim[], limit: AllocatedLimit): boo
 }
 
 export function planMoves(claims: readonly Claim[], targets: readonly Target[]): MovePlan {
-  const shares = new Map(claims.map((claim) => [claim.region, claim.share]))
-  const shareOf = (target: Target): number => shares.get(target.region) ?? 0
-  const short = targets.filter(
-    (target) => shareOf(target) + needMin(target.need) <= Math.min(target.need, target.target),
-  )
-  const takers = short.map((target) => ({
-    region: target.region,
-    units: target.target - shareOf(target),
-  }))
-  const isAnyEmpty = short.some((target) => shareOf(target) === 0)
+  const takers: Side[] = []
+  const holders: Side[] = []
+  let isAnyEmpty = false
+  for (let index = 0; index < targets.length; index++) {
+    const { region, need, target } = targets[index] ?? NO_TARGET
+    const share = shareAt(claims, region, index)
+    if (share > target) holders.push({ region, units: share - target })
+    if (share + needMin(need) > Math.min(need, target)) continue
+    takers.push({ region, units: target - share })
+    isAnyEmpty ||= share === 0
+  }
   const surplusMin = isAnyEmpty ? 0 : leastSurplus(claims)
-  const donors = targets
-    .map((target) => ({ region: target.region, units: shareOf(target) - target.target }))
-    .filter(({ units }) => units > surplusMin)
+  const donors = holders.filter(({ units }) => units > surplusMin)
   return {
     transfers: matchInOrder(donors, takers),
     short: takers.map(({ region }) => region),
     donors: donors.map(({ region }) => region),
   }
+}
+
+interface Side {
+  readonly region: RegionId
+  readonly units: number
+}
+
+const NO_TARGET: Target = { region: '', target: 0, need: 0 }
+
+/** What a region claims to have: claims are nearly always in the order of targets. */
+function shareAt(claims: readonly Claim[], region: RegionId, index: number): number {
+  const same = claims[index]
+  const claim = same?.region === region ? same : claims.find((one) => one.region === region)
+  return claim?.share ?? 0
 }
 
 /** Not asked for where a region has nothing at all: what it is due may be little from each of many. */

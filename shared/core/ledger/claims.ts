@@ -4,14 +4,11 @@ import { floorOf } from '../base-split.ts'
 import type { CounterId } from '../descriptor.ts'
 import type { RegionId } from '../policy.ts'
 import { DEAF_AFTER_MS, SILENT_AFTER_MS } from './constants.ts'
-import type { Draft } from './draft.ts'
+import type { Draft, Part, Reach } from './draft.ts'
 import { basesOf } from './homes.ts'
 import { quarantinedOf } from './rows.ts'
 import type { KeyState } from './state.ts'
 import type { LedgerLimit, RecordRow } from './types.ts'
-
-/** Where units are that no region may use; no region's name is empty. */
-const NOBODY = ''
 
 /** A thousandth of a token a second: demand travels in whole numbers. */
 const MILLITOKENS = 1_000
@@ -23,24 +20,27 @@ const MILLITOKENS = 1_000
  * the region that they are on their way to, so that nobody sends them twice.
  */
 export function claimsOn(draft: Draft, key: KeyState, limit: LedgerLimit): readonly Claim[] {
-  const id = key.row.id
-  const bases = basesOf(draft, limit)
-  const shares = sharesOf(draft, key, bases)
-  return draft.members
-    .filter((region) => region === draft.self || isInReach(draft, region))
-    .map((region) => {
-      const base = bases.get(region) ?? 0
-      const row = draft.heard.get(region)?.rows.get(id)
-      const isSelf = region === draft.self
-      return {
-        region,
-        base,
-        floor: floorOf(base, limit),
-        share: Math.max(0, shares.get(region) ?? 0),
-        demand: isSelf ? (key.estimate?.perSecond ?? 0) : (row?.demand ?? 0) / MILLITOKENS,
-        hungry: isSelf ? key.estimate?.hungry === true : row?.hungry === true,
-      }
+  const reach = reachOf(draft)
+  const parts = partsOf(draft, reach, limit)
+  const rows = reach.heard.map((heard) => heard?.rows.get(key.row.id))
+  const shares = sharesOf({ draft, reach, key, rows }, parts)
+  const claims: Claim[] = []
+  for (let place = 0; place < draft.members.length; place++) {
+    const region = draft.members[place]
+    if (region === undefined || reach.isNear[place] !== true) continue
+    const row = rows[place]
+    const isSelf = region === draft.self
+    const { base, floor } = parts[place] ?? NO_PART
+    claims.push({
+      region,
+      base,
+      floor,
+      share: Math.max(0, shares[place] ?? 0),
+      demand: isSelf ? (key.estimate?.perSecond ?? 0) : (row?.demand ?? 0) / MILLITOKENS,
+      hungry: isSelf ? key.estimate?.hungry === true : row?.hungry === true,
     })
+  }
+  return claims
 }
 
 /**
@@ -59,10 +59,8 @@ export function isInReach(draft: Draft, region: RegionId): boolean {
 }
 
 export function isOtherHungry(draft: Draft, id: CounterId): boolean {
-  for (const heard of draft.heard.values()) {
-    if (heard.rows.get(id)?.hungry === true && isInReach(draft, heard.record.from)) return true
-  }
-  return false
+  const { heard, isNear } = reachOf(draft)
+  return heard.some((peer, place) => isNear[place] === true && peer?.rows.get(id)?.hungry === true)
 }
 
 /** Demand as it travels. */
@@ -70,48 +68,87 @@ export function toMillitokens(perSecond: number): number {
   return Math.round(perSecond * MILLITOKENS)
 }
 
-function sharesOf(
-  draft: Draft,
-  key: KeyState,
-  bases: ReadonlyMap<RegionId, number>,
-): ReadonlyMap<RegionId, number> {
-  const shares = new Map(bases)
-  const move = (from: RegionId, to: RegionId, units: number): void => {
-    shares.set(from, (shares.get(from) ?? 0) - units)
-    shares.set(to, (shares.get(to) ?? 0) + units)
+const NO_PART: Part = { base: 0, floor: 0 }
+
+/** Thousands of keys are looked at in one step, and each asks for the same. */
+function reachOf(draft: Draft): Reach {
+  draft.reach ??= {
+    places: new Map(draft.members.map((region, place) => [region, place])),
+    heard: draft.members.map((region) => draft.heard.get(region)),
+    isNear: draft.members.map((region) => region === draft.self || isInReach(draft, region)),
+    parts: new Map(),
   }
-  shares.set(draft.self, (shares.get(draft.self) ?? 0) - quarantinedOf(key.row))
+  return draft.reach
+}
+
+function partsOf(draft: Draft, reach: Reach, limit: LedgerLimit): readonly Part[] {
+  const bases = basesOf(draft, limit)
+  const known = reach.parts.get(bases)
+  if (known !== undefined) return known
+  const parts = draft.members.map((region) => {
+    const base = bases.get(region) ?? 0
+    return { base, floor: floorOf(base, limit) }
+  })
+  reach.parts.set(bases, parts)
+  return parts
+}
+
+interface Looked {
+  readonly draft: Draft
+  readonly reach: Reach
+  readonly key: KeyState
+  /** What each member said of the key, by place. */
+  readonly rows: readonly (RecordRow | undefined)[]
+}
+
+/** Units of each member, by place. What is owed to or by a region that is no member is at neither. */
+function sharesOf(looked: Looked, parts: readonly Part[]): readonly number[] {
+  const { draft, reach, key, rows } = looked
+  const shares = parts.map(({ base }) => base)
+  const self = reach.places.get(draft.self)
+  add(shares, self, -quarantinedOf(key.row))
   // Entries by name: this is worked out for thousands of keys a second, and most have no loans.
   for (const borrower in key.row.lent) {
-    const loan = key.row.lent[borrower]
-    if (loan !== undefined) move(draft.self, borrower, loan.lent - loan.returned)
+    move(shares, self, reach.places.get(borrower), unitsOf(key.row.lent[borrower]))
   }
   for (const lender in key.row.borrowed) {
-    const loan = key.row.borrowed[lender]
-    if (loan !== undefined) move(lender, draft.self, loan.lent - loan.returned)
+    move(shares, reach.places.get(lender), self, unitsOf(key.row.borrowed[lender]))
   }
-  for (const [lender, heard] of draft.heard) {
-    const row = heard.rows.get(key.row.id)
-    if (row !== undefined) moveHeard(draft, lender, row, move)
-  }
+  for (let lender = 0; lender < rows.length; lender++) moveHeard(looked, shares, lender)
   return shares
 }
 
 /** Counts the loans of a peer to others than this region, and what it may not use yet. */
-function moveHeard(
-  draft: Draft,
-  lender: RegionId,
-  row: RecordRow,
-  move: (from: RegionId, to: RegionId, units: number) => void,
-): void {
-  if (row.quarantined > 0) move(lender, NOBODY, row.quarantined)
+function moveHeard({ draft, reach, rows }: Looked, shares: number[], lender: number): void {
+  const row = rows[lender]
+  if (row === undefined) return
+  add(shares, lender, -row.quarantined)
   for (const borrower in row.lent) {
     const loan = row.lent[borrower]
     // What this region borrowed is counted from its own row.
     if (loan === undefined || borrower === draft.self) continue
-    const told = draft.heard.get(borrower)?.rows.get(row.id)?.gaveBack[lender]
-    move(lender, borrower, outOf(loan, told))
+    const to = reach.places.get(borrower)
+    const told = to === undefined ? undefined : rows[to]?.gaveBack[draft.members[lender] ?? '']
+    move(shares, lender, to, outOf(loan, told))
   }
+}
+
+function unitsOf(loan: { readonly lent: number; readonly returned: number } | undefined): number {
+  return loan === undefined ? 0 : loan.lent - loan.returned
+}
+
+function move(
+  shares: number[],
+  from: number | undefined,
+  to: number | undefined,
+  units: number,
+): void {
+  add(shares, from, -units)
+  add(shares, to, units)
+}
+
+function add(shares: number[], place: number | undefined, units: number): void {
+  if (place !== undefined) shares[place] = (shares[place] ?? 0) + units
 }
 
 /** What one peer lent another and did not get back, by whichever of the two tells more of it. */

@@ -37,6 +37,22 @@ export function viewOf(state: LedgerState, nowMs: number): View {
   return { ...state, nowMs, bases: new Map() }
 }
 
+/** All members by their place in the order of names: what each last said, and whether it is in reach. */
+export interface Reach {
+  readonly places: ReadonlyMap<RegionId, number>
+  /** This region itself is not heard. */
+  readonly heard: readonly (Heard | undefined)[]
+  readonly isNear: readonly boolean[]
+  /** Parts of a limit by its bases. */
+  readonly parts: Map<ReadonlyMap<RegionId, number>, readonly Part[]>
+}
+
+/** A region's own part of a limit, and what of it is never lent. Units. */
+export interface Part {
+  readonly base: number
+  readonly floor: number
+}
+
 export interface Draft
   extends Omit<
     Mutable<LedgerState>,
@@ -63,6 +79,8 @@ export interface Draft
   readonly origin: LedgerState
   /** Base parts by limit and region, worked out once a step. */
   readonly bases: Map<number, ReadonlyMap<RegionId, number>>
+  /** Who is in reach, worked out once a step; null: to be worked out. */
+  reach: Reach | null
   publish: PublishNeed
 }
 
@@ -84,6 +102,7 @@ export function openDraft(state: LedgerState, nowMs: number): Draft {
     mustWriteHomes: false,
     origin: state,
     bases: new Map(),
+    reach: null,
     publish: 'none',
   }
 }
@@ -98,6 +117,7 @@ export function closeDraft(draft: Draft): LedgerState {
     mustWriteHomes: _mustWriteHomes,
     origin: _origin,
     bases: _bases,
+    reach: _reach,
     publish: _publish,
     ...state
   } = draft

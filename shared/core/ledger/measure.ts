@@ -7,7 +7,7 @@ import { isOtherHungry } from './claims.ts'
 import { CLOCK_SKEW_MAX_MS, COOL_AFTER_MS } from './constants.ts'
 import { askToPublish, type Draft, forget, limitOf, track } from './draft.ts'
 import { homePart } from './homes.ts'
-import { rebalance, returnAll } from './rebalance.ts'
+import { rebalanceSoon, returnAll } from './rebalance.ts'
 import { isEmpty } from './rows.ts'
 import type { KeyState } from './state.ts'
 import type { LedgerLimit, Sample } from './types.ts'
@@ -21,9 +21,11 @@ export interface Reading {
 export function measure(draft: Draft, reading: Reading): void {
   for (const id of reading.noticed) notice(draft, id)
   for (const id of reading.missing) rewrite(draft, id)
-  for (const sample of reading.samples) {
-    if (takeSample(draft, sample)) rebalance(draft, sample.id)
-  }
+  const changed = reading.samples.filter((sample) => takeSample(draft, sample))
+  rebalanceSoon(
+    draft,
+    changed.map(({ id }) => id),
+  )
 }
 
 /**

@@ -20,6 +20,44 @@ import { outstandingOf, quarantinedOf } from './rows.ts'
 import type { KeyState } from './state.ts'
 import type { LedgerLimit } from './types.ts'
 
+/**
+ * Looks at these keys, and at those that wait: now, or in a round that follows the last one a little later.
+ *
+ * In a large plane some record comes at any moment and each has hungry rows: looking at a key for each of them would
+ * work out the same again and again. Any event begins the round that is due, and of those there is always another.
+ */
+export function rebalanceSoon(draft: Draft, ids: Iterable<CounterId>): void {
+  const due = new Set(draft.due)
+  for (const id of ids) due.add(id)
+  if (due.size === 0) return
+  const isDue = draft.nowMs - draft.roundMs >= roundSpacingMs(draft)
+  draft.due = isDue ? NONE : due
+  if (!isDue) return
+  draft.roundMs = draft.nowMs
+  for (const id of due) rebalance(draft, id)
+}
+
+/** Looks at every key, whatever was due. */
+export function rebalanceAll(draft: Draft): void {
+  draft.due = NONE
+  draft.roundMs = draft.nowMs
+  for (const id of draft.keys.keys()) rebalance(draft, id)
+}
+
+const NONE: ReadonlySet<CounterId> = new Set()
+
+/** Work of a millisecond between rounds, in keys times regions: each takes about a microsecond, so a twentieth of a core. */
+const ROUND_WORK_PER_MS = 50
+
+/** Longest wait for a round: as often as a calm daemon reads its Redis. */
+const ROUND_SPACING_MS_MAX = 250
+
+/** None for what planes of some regions and some hundred keys have: they follow a step at once. */
+function roundSpacingMs({ keys, members }: Draft): number {
+  const work = keys.size * members.length
+  return Math.min(ROUND_SPACING_MS_MAX, Math.floor(work / ROUND_WORK_PER_MS))
+}
+
 /** Gives back and lends of one key what the others need more. Does nothing before the demand here is known. */
 export function rebalance(draft: Draft, id: CounterId): void {
   const key = draft.keys.get(id)

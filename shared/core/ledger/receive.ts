@@ -10,7 +10,7 @@ import { receiveLoans } from './borrower.ts'
 import { type Draft, limitOf, pairOf, raiseAlarm, track } from './draft.ts'
 import { basesMax, basesOf, followEpochs } from './homes.ts'
 import { receiveReturns } from './lender.ts'
-import { rebalance } from './rebalance.ts'
+import { rebalanceSoon } from './rebalance.ts'
 import { type Heard, isNewer } from './state.ts'
 import type { RecordRow, RegionRecord } from './types.ts'
 
@@ -27,19 +27,23 @@ export function receiveRecord(draft: Draft, record: RegionRecord): void {
   const rows = soundRows(draft, record, known)
   const judgedBy = draft.policyRevision
   draft.heard.set(record.from, { record, rows, judgedBy, atMs: draft.nowMs })
+  draft.reach = null
   if (draft.epochs.size > 0) followEpochs(draft)
   receiveReturns(draft, record)
   receiveLoans(draft, record)
+  const followed: CounterId[] = []
   for (const row of rows.values()) {
     // What did not change and wants nothing can move nothing, either; the tick looks at all.
-    if (row.hungry || known?.rows.get(row.id) !== row) followRow(draft, row)
+    const isNews = row.hungry || known?.rows.get(row.id) !== row
+    if (isNews && isFollowed(draft, row)) followed.push(row.id)
   }
+  rebalanceSoon(draft, followed)
 }
 
-function followRow(draft: Draft, row: RecordRow): void {
-  // A region that has no need of this key by itself may have what the hungry one lacks.
+/** True for tracked keys. One that has no need of it in this region may have what the hungry one lacks. */
+function isFollowed(draft: Draft, row: RecordRow): boolean {
   if (row.hungry && !draft.keys.has(row.id) && hasHome(draft, row.id)) track(draft, row.id)
-  if (draft.keys.has(row.id)) rebalance(draft, row.id)
+  return draft.keys.has(row.id)
 }
 
 /** The rows of a record that make sense, by key. Those that stand as before under the same policy are not judged again. */

@@ -121,6 +121,9 @@ export interface LedgerState {
   readonly homes: ReadonlyMap<number, number> | null
   readonly pending: PendingWrites | null
   readonly lastUrgentMs: number
+  /** Keys that wait for the next round of rebalancing, and when the last one was. */
+  readonly due: ReadonlySet<CounterId>
+  readonly roundMs: number
   readonly alarms: Readonly<Record<Alarm, number>>
   readonly suspects: ReadonlyMap<RegionId, Suspicion>
   /** How often a key ran short and was not tracked because TRACKED_KEYS_MAX were. */
@@ -151,6 +154,8 @@ export function createLedger(self: RegionId): LedgerState {
     homes: null,
     pending: null,
     lastUrgentMs: Number.NEGATIVE_INFINITY,
+    due: new Set(),
+    roundMs: Number.NEGATIVE_INFINITY,
     alarms: {
       'own-record': 0,
       'returned-above-lent': 0,

@@ -13,7 +13,7 @@ import { confirmShares, flush } from './flush.ts'
 import { adoptEpochs, endRecovery } from './homes.ts'
 import { reclaimLapsed, releaseQuarantines } from './lender.ts'
 import { coolDown, measure, useStoreClock } from './measure.ts'
-import { rebalance } from './rebalance.ts'
+import { rebalance, rebalanceAll } from './rebalance.ts'
 import { receiveRecord } from './receive.ts'
 import { keepMemory, settle, start } from './start.ts'
 import type { LedgerState } from './state.ts'
@@ -84,6 +84,7 @@ function useLimits(draft: Draft, event: Extract<LedgerEvent, { kind: 'limits' }>
   draft.members = [...event.members].sort()
   draft.formerMembers = event.formerMembers
   draft.policyRevision = event.policyRevision
+  draft.reach = null
   draft.mustWriteHomes = true
   for (const peer of draft.heard.keys()) {
     if (!draft.members.includes(peer)) removePeer(draft, peer)
@@ -101,6 +102,7 @@ function useLimits(draft: Draft, event: Extract<LedgerEvent, { kind: 'limits' }>
  */
 function removePeer(draft: Draft, peer: RegionId): void {
   draft.heard.delete(peer)
+  draft.reach = null
   if (draft.pairs.has(peer)) endTerm(draft, peer)
 }
 
@@ -111,8 +113,8 @@ function tick(draft: Draft): void {
   endRecovery(draft)
   adoptEpochs(draft)
   coolDown(draft)
+  rebalanceAll(draft)
   for (const [id, key] of draft.keys) {
-    rebalance(draft, id)
     // Leases that were renewed since must reach the store before the old deadline does.
     if (Object.keys(key.row.borrowed).length > 0) draft.touched.add(id)
   }
