@@ -37,6 +37,18 @@ export class TwinRegion {
   readonly counters = new Map<string, Counter>()
   readonly #refunded = new Set<string>()
 
+  /** A new boot: shares given before it count no more. */
+  begin(boot: Boot): void {
+    this.boot = boot
+    for (const [id, { state }] of this.counters) this.counters.set(id, { ...NONE, state })
+  }
+
+  /** Redis lost everything. */
+  wipe(): void {
+    this.counters.clear()
+    this.#refunded.clear()
+  }
+
   check(check: GroupCheck, nowUs: number): readonly LimitDecision[] {
     const { targets, cost, requestId: holder = '' } = check
     const settled = targets.map(({ limit, counter }) => this.#settle(counter, limit, nowUs))

@@ -77,7 +77,9 @@ export const concurrency: Algorithm<HoldsState, SettledHolds> = {
 
   /** Only what was acquired at `atUs`: an earlier hold of the same holder stays. */
   giveBack(settled, { atUs, holder }) {
-    const endUs = atUs + windowUs(settled.circumstances.limit)
+    const { limit, boot } = settled.circumstances
+    if (atUs < boot.startUs) return null
+    const endUs = atUs + windowUs(limit)
     const hold = settled.holds.find((one) => one.holder === holder)
     return hold === undefined || hold.endUs !== endUs ? null : without(settled, hold)
   },
