@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { natsSecurityEnv } from '../../shared/nats/settings.ts'
 import { durationMs, logLevel, port, secret } from '../../shared/runtime/env.ts'
 
 const httpsUrl = z.string().regex(/^https?:\/\/\S+$/, { error: 'must be an https:// URL' })
@@ -13,6 +14,7 @@ export const adminEnv = z.object({
     .regex(/^postgres(ql)?:\/\/\S+$/, { error: 'must be a postgresql:// URL' }),
   /** One or more, separated by commas. */
   NATS_URL: z.string().regex(/^(nats|tls):\/\/\S+$/, { error: 'must be a nats:// URL' }),
+  ...natsSecurityEnv,
   /** Has every scope. Leave it out once tokens were made (`quotaplane admin init`). */
   QUOTAPLANE_ADMIN_TOKEN: secret.optional(),
   /** Access tokens of this issuer are taken; all three, or none. */

@@ -1,10 +1,11 @@
 import { join } from 'node:path'
 import type { RegionRecord } from '../../shared/core/ledger/types.ts'
 import { QuotaError } from '../../shared/errors.ts'
-import { NatsLink } from '../../shared/nats/client.ts'
+import type { NatsLink } from '../../shared/nats/client.ts'
 import { PolicyPublisher } from '../../shared/nats/policy-publisher.ts'
 import { NatsRecordBus } from '../../shared/nats/record-bus.ts'
 import { NatsRolloutBus } from '../../shared/nats/rollout-bus.ts'
+import { createNatsLink } from '../../shared/nats/settings.ts'
 import { createDatabase } from '../../shared/postgres/client.ts'
 import type { Db } from '../../shared/postgres/plane.ts'
 import type { Tables } from '../../shared/postgres/tables.ts'
@@ -112,7 +113,7 @@ async function openStores(config: AdminConfig, log: Logger, life: Lifecycle) {
   )
   const link = await life.acquire(
     'nats',
-    () => new NatsLink({ url: config.NATS_URL, name: 'quotaplane-admin', log }),
+    () => createNatsLink(config, { name: 'quotaplane-admin', log }),
     (open) => open.close(),
   )
   return { db, link }

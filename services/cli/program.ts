@@ -6,6 +6,7 @@ import { withExamples } from './commands/common.ts'
 import { addCompletionCommand } from './commands/completion.ts'
 import { addContextCommand } from './commands/context.ts'
 import { addDemoCommand } from './commands/demo.ts'
+import { addKeysCommand } from './commands/keys.ts'
 import { addOverrideCommand } from './commands/override.ts'
 import { addPolicyCommand } from './commands/policy.ts'
 import { addRegionCommand } from './commands/region.ts'
@@ -54,6 +55,7 @@ function buildProgram(io: Io, setExitCode: (code: number) => void): Command {
   addRolloutCommand(program, io, setExitCode)
   addTokenCommand(program, io)
   addAdminCommand(program, io)
+  addKeysCommand(program, io)
   addContextCommand(program, io)
   addCompletionCommand(program, io)
   withExamples(program, [

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { natsSecurityEnv } from '../../shared/nats/settings.ts'
 import { REGION_PATTERN } from '../../shared/protocol/subjects.ts'
 import { durationMs, logLevel, port } from '../../shared/runtime/env.ts'
 
@@ -11,6 +12,7 @@ export const syncEnv = z.object({
   REDIS_URL: z.string().regex(/^(rediss?:|unix:|\/)/, 'must be a redis:// URL or a socket path'),
   /** One or more URLs, separated by commas. */
   NATS_URL: z.string().regex(/^(nats|tls):\/\//, 'must be a nats:// URL'),
+  ...natsSecurityEnv,
   SYNC_HOST: z.string().min(1).default('0.0.0.0'),
   SYNC_PORT: port.default(7080),
   LOG_LEVEL: logLevel.default('info'),

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { NatsLink } from '../../shared/nats/client.ts'
 import { NatsCountBus } from '../../shared/nats/count-bus.ts'
 import { NatsPolicyClient } from '../../shared/nats/policy-client.ts'
 import { NatsRecordBus } from '../../shared/nats/record-bus.ts'
 import { NatsRolloutBus } from '../../shared/nats/rollout-bus.ts'
+import { createNatsLink } from '../../shared/nats/settings.ts'
 import { connectRegionStore } from '../../shared/redis/region-store.ts'
 import { systemClock } from '../../shared/runtime/clock.ts'
 import { readEnvOrExit } from '../../shared/runtime/env.ts'
@@ -28,7 +28,7 @@ const closerMs = config.SHUTDOWN_DEADLINE_MS / 5
 await runService(life, log, async () => {
   const link = await life.acquire(
     'nats',
-    () => new NatsLink({ url: config.NATS_URL, name: `sync-${region}`, log }),
+    () => createNatsLink(config, { name: `sync-${region}`, log }),
     (open) => within(closerMs, open.close()),
   )
   const registry = createRegistry({ region }, true)

@@ -4,8 +4,9 @@
  * The client library reconnects by itself, but neither makes a failed first connection again nor returns
  * after it has closed for good; `NatsLink` does both, so a service starts and goes on without NATS.
  */
-import { type ConnectionOptions, connect, type NatsConnection } from 'nats'
+import { type ConnectionOptions, connect, type NatsConnection, nkeyAuthenticator } from 'nats'
 import { QuotaError } from '../errors.ts'
+import type { Secret } from '../runtime/env.ts'
 import type { Logger } from '../runtime/logger.ts'
 
 /** How soon after a failure the next attempt starts, before jitter. Short: a lapsing loan waits for us. */
@@ -21,11 +22,22 @@ const PINGS_OUT_MAX = 2
 const CONNECT_TIMEOUT_MS = 2_000
 const DRAIN_TIMEOUT_MS = 1_000
 
+export interface NatsSecurity {
+  /** Seed of the nkey by which the server knows this service. */
+  readonly nkeySeed?: Secret | undefined
+  /** PEM texts; `ca` in place of the system's certificates, the other two where the server asks for them. */
+  readonly ca?: string | undefined
+  readonly cert?: string | undefined
+  readonly key?: Secret | undefined
+}
+
 export interface NatsLinkOptions {
   /** One or more URLs, separated by commas. */
   readonly url: string
   /** Shown in the server's list of connections. */
   readonly name: string
+  /** How it says who it is, and whom it believes; without it, what the URL says. */
+  readonly security?: NatsSecurity
   readonly log: Logger
 }
 
@@ -193,6 +205,7 @@ function connectionOptions(options: NatsLinkOptions): ConnectionOptions {
       user: decodeURIComponent(username),
       pass: decodeURIComponent(password),
     }),
+    ...securityOptions(options.security),
     name: options.name,
     maxReconnectAttempts: -1,
     reconnectTimeWait: RECONNECT_WAIT_MS,
@@ -202,5 +215,17 @@ function connectionOptions(options: NatsLinkOptions): ConnectionOptions {
     pingInterval: PING_INTERVAL_MS,
     maxPingOut: PINGS_OUT_MAX,
     timeout: CONNECT_TIMEOUT_MS,
+  }
+}
+
+function securityOptions(security: NatsSecurity = {}): ConnectionOptions {
+  const { nkeySeed, ca, cert, key } = security
+  return {
+    ...(nkeySeed !== undefined && {
+      authenticator: nkeyAuthenticator(new TextEncoder().encode(nkeySeed.reveal())),
+    }),
+    ...((ca !== undefined || cert !== undefined) && {
+      tls: { ...(ca && { ca }), ...(cert && { cert }), ...(key && { key: key.reveal() }) },
+    }),
   }
 }

@@ -17,6 +17,9 @@ export const REGION_PATTERN = /^[a-z0-9][a-z0-9-]{0,62}$/
 /** Records of every region. */
 export const STATE_SUBJECTS = `${STATE_PREFIX}*`
 
+/** Requests for whole records of every region. */
+export const SYNC_SUBJECTS = `${SYNC_PREFIX}*`
+
 /** Admin says the newest revision here, each second and on each change: `PolicyHint`. */
 export const POLICY_REVISION_SUBJECT = `${ROOT}.policy.revision`
 

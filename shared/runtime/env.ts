@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { z } from 'zod'
 
 /** A secret that prints as `[redacted]` wherever it is logged or serialised. */
@@ -25,12 +26,17 @@ export const secret = z
   .string()
   .min(1)
   .transform((value) => new Secret(value))
+/** A certificate or key as PEM text; in practice given as a file, by `…_FILE`. */
+export const pem = z
+  .string()
+  .regex(/^-----BEGIN [A-Z ]+-----/m, { error: 'must be PEM text, or name its file by _FILE' })
 export const port = z.coerce.number().int().min(0).max(65_535)
 export const durationMs = z.coerce.number().int().min(1).max(86_400_000)
 export const logLevel = z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])
 
 /**
- * Reads a service's settings from the environment.
+ * Reads a service's settings from the environment. Each may instead be the content of a file that `<name>_FILE`
+ * names, which is how secrets are mounted into containers; the line feed at its end is not part of it.
  *
  * Every problem is reported at once, by variable name; the values themselves are not printed, since one may
  * be a secret. The result is frozen.
@@ -39,13 +45,23 @@ export function readEnv<Shape extends z.ZodRawShape>(
   schema: z.ZodObject<Shape>,
   environment: Readonly<Record<string, string | undefined>>,
 ): Readonly<z.infer<z.ZodObject<Shape>>> {
-  const known = Object.keys(schema.shape)
+  const unreadable: string[] = []
   const given = Object.fromEntries(
-    known.flatMap((name) => (environment[name] ? [[name, environment[name]]] : [])),
+    Object.keys(schema.shape).flatMap((name) => {
+      const value = settingOf(name, environment, unreadable)
+      return value ? [[name, value]] : []
+    }),
   )
   const parsed = schema.safeParse(given)
-  if (parsed.success) return Object.freeze(parsed.data)
-  const problems = parsed.error.issues.map((issue) => `  ${issue.path.join('.')}: ${issue.message}`)
+  if (parsed.success && unreadable.length === 0) return Object.freeze(parsed.data)
+  const refused = parsed.error?.issues.filter(
+    (issue) =>
+      !unreadable.some((problem) => problem.startsWith(`  ${issue.path[0]?.toString()}_FILE:`)),
+  )
+  const problems = [
+    ...unreadable,
+    ...(refused ?? []).map((issue) => `  ${issue.path.join('.')}: ${issue.message}`),
+  ]
   throw new Error(`the environment is not usable:\n${problems.join('\n')}`)
 }
 
@@ -59,5 +75,25 @@ export function readEnvOrExit<Shape extends z.ZodRawShape>(
   } catch (err) {
     process.stderr.write(`${err instanceof Error ? err.message : String(err)}\n`)
     process.exit(1)
+  }
+}
+
+function settingOf(
+  name: string,
+  environment: Readonly<Record<string, string | undefined>>,
+  unreadable: string[],
+): string | undefined {
+  const path = environment[`${name}_FILE`]
+  if (!path) return environment[name]
+  if (environment[name]) {
+    unreadable.push(`  ${name}_FILE: ${name} is set too; leave one of them out`)
+    return undefined
+  }
+  try {
+    return readFileSync(path, 'utf8').replace(/\r?\n$/, '')
+  } catch (err) {
+    const code = err instanceof Error && 'code' in err ? String(err.code) : 'not readable'
+    unreadable.push(`  ${name}_FILE: cannot read ${path} (${code})`)
+    return undefined
   }
 }

@@ -39,10 +39,10 @@ export interface NatsMesh {
  */
 const NOWHERE = '127.0.0.1:1'
 
-/** Starts one NATS server without peers. */
-export async function startNats(): Promise<NatsServer> {
+/** Starts one NATS server without peers; `extra` is more of its configuration. */
+export async function startNats(extra = ''): Promise<NatsServer> {
   const [port = 0] = await freePorts(1)
-  return launchNats(port, `port: ${port}`)
+  return launchNats(port, `port: ${port}\n${extra}`)
 }
 
 /**

@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { inspect } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
@@ -27,6 +30,23 @@ describe('readEnv', () => {
     expect(read).toThrow(/REGION: [\s\S]*PORT: [\s\S]*WAIT_MS: /)
   })
 
+  it('takes a setting from the file that its _FILE variable names, without the last line feed', () => {
+    withFile('s3cret\n', (path) => {
+      const read = readEnv(schema, { REGION: 'r', TOKEN_FILE: path })
+      expect(read.TOKEN.reveal()).toBe('s3cret')
+    })
+  })
+
+  it('says which file it cannot read, and nothing else of that setting', () => {
+    const read = () => readEnv(schema, { REGION: 'r', TOKEN_FILE: '/nowhere/token' })
+    expect(read).toThrow(/TOKEN_FILE: cannot read \/nowhere\/token \(ENOENT\)$/)
+  })
+
+  it('refuses a setting that is given both ways', () => {
+    const read = () => readEnv(schema, { REGION: 'r', TOKEN: 't', TOKEN_FILE: '/nowhere' })
+    expect(read).toThrow(/TOKEN_FILE: TOKEN is set too/)
+  })
+
   it('prints no value in a report', () => {
     const read = () => readEnv(schema, { REGION: 'r', TOKEN: 's3cret', PORT: 'hunter2' })
     expect(read).toThrow(/PORT/)
@@ -42,3 +62,14 @@ describe('Secret', () => {
     expect(token.reveal()).toBe('s3cret')
   })
 })
+
+function withFile(content: string, use: (path: string) => void): void {
+  const dir = mkdtempSync(join(tmpdir(), 'quotaplane-env-'))
+  try {
+    const path = join(dir, 'value')
+    writeFileSync(path, content)
+    use(path)
+  } finally {
+    rmSync(dir, { recursive: true })
+  }
+}

@@ -1,0 +1,33 @@
+import type { Command } from 'commander'
+import { z } from 'zod'
+import { REGION_PATTERN } from '../../../shared/protocol/subjects.ts'
+import { CliError, EXIT } from '../errors.ts'
+import { type Io, say } from '../io.ts'
+import { writeKeys } from '../keys/write-keys.ts'
+import { printLines, withExamples } from './common.ts'
+
+const createFlags = z.object({ region: z.array(z.string()), out: z.string() })
+
+/** Adds `quotaplane keys create`. */
+export function addKeysCommand(program: Command, io: Io): void {
+  const keys = program.command('keys').description('make the keys that services know each other by')
+  const command = keys
+    .command('create')
+    .description('write nkeys for NATS, and what each region may publish, into an empty folder')
+    .requiredOption('--region <region...>', 'the regions of the plane')
+    .requiredOption('--out <folder>', 'where to write; must be empty or not there')
+    .action(async (options: unknown) => {
+      const { region: regions, out } = createFlags.parse(options)
+      for (const region of regions) {
+        if (!REGION_PATTERN.test(region)) {
+          throw new CliError(
+            `--region ${region}: must be lower-case letters, digits and hyphens`,
+            EXIT.usage,
+          )
+        }
+      }
+      printLines(io, await writeKeys(out, [...new Set(regions)]))
+      say(io.err, 'Give each service its seed by NATS_NKEY_SEED_FILE; docs/SECURITY.md says more.')
+    })
+  withExamples(command, ['quotaplane keys create --region us-east-1 eu-west-1 --out keys'])
+}

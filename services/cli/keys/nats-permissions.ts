@@ -1,0 +1,80 @@
+import type { RegionId } from '../../../shared/core/policy.ts'
+import {
+  COUNT_SUBJECTS,
+  countSubject,
+  INCARNATION_SUBJECTS,
+  incarnationSubject,
+  POLICY_CHANGES_SUBJECT,
+  POLICY_REVISION_SUBJECT,
+  ROLLOUT_SUBJECTS,
+  rolloutSubject,
+  STATE_SUBJECTS,
+  STOCK_SUBJECTS,
+  SYNC_SUBJECTS,
+  stateSubject,
+  stockSubject,
+  syncSubject,
+} from '../../../shared/protocol/subjects.ts'
+
+/** Where replies arrive; nobody may publish there but as the answer to a question. */
+const REPLIES = '_INBOX.>'
+
+/**
+ * The `authorization` of the NATS of one region: its own daemons and the admins, known by nkeys (public keys), each
+ * with the subjects that it needs. A daemon can publish as its own region alone, so a key that leaks in one region
+ * is no way to speak for another.
+ */
+export function natsAuthorization(options: {
+  readonly region: RegionId
+  readonly syncKey: string
+  readonly adminKey: string
+}): string {
+  const { region, syncKey, adminKey } = options
+  return `# Who may say what on the NATS of ${region}. Public keys; their seeds are for the services alone.
+authorization {
+  timeout: 2
+  users: [
+    {
+      nkey: ${syncKey}
+      permissions: {
+        publish: ${list([
+          stateSubject(region),
+          countSubject(region),
+          rolloutSubject(region),
+          SYNC_SUBJECTS,
+          POLICY_CHANGES_SUBJECT,
+          incarnationSubject(region),
+          stockSubject(region),
+        ])}
+        subscribe: ${list([
+          STATE_SUBJECTS,
+          COUNT_SUBJECTS,
+          syncSubject(region),
+          POLICY_REVISION_SUBJECT,
+          REPLIES,
+        ])}
+      }
+    }
+    {
+      nkey: ${adminKey}
+      permissions: {
+        publish: ${list([POLICY_REVISION_SUBJECT, SYNC_SUBJECTS])}
+        subscribe: ${list([
+          STATE_SUBJECTS,
+          ROLLOUT_SUBJECTS,
+          POLICY_CHANGES_SUBJECT,
+          INCARNATION_SUBJECTS,
+          STOCK_SUBJECTS,
+          REPLIES,
+        ])}
+        allow_responses: true
+      }
+    }
+  ]
+}
+`
+}
+
+function list(subjects: readonly string[]): string {
+  return `[${subjects.map((subject) => `"${subject}"`).join(', ')}]`
+}

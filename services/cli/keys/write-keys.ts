@@ -1,0 +1,40 @@
+import { mkdir, readdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { nkeys } from 'nats'
+import type { RegionId } from '../../../shared/core/policy.ts'
+import { CliError } from '../errors.ts'
+import { natsAuthorization } from './nats-permissions.ts'
+
+/** Readable by its owner alone. */
+const SECRET_MODE = 0o600
+
+/**
+ * Writes keys for the NATS of every region into `folder`: `nats-<region>.conf` to include in a server's configuration,
+ * `nats-<region>.seed` for the region's daemons, `nats-admin.seed` for the admins. Resolves with the files' names.
+ *
+ * The folder must be empty or not there: keys that are in use are never written over.
+ */
+export async function writeKeys(folder: string, regions: readonly RegionId[]): Promise<string[]> {
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  if ((await readdir(folder)).length > 0) {
+    throw new CliError(`${folder} is not empty; name a folder that is, so that no key is lost`)
+  }
+  const written: string[] = []
+  const write = async (name: string, content: string, mode?: number): Promise<void> => {
+    await writeFile(join(folder, name), content, { flag: 'wx', ...(mode && { mode }) })
+    written.push(name)
+  }
+  const admin = nkeys.createUser()
+  await write('nats-admin.seed', seedOf(admin), SECRET_MODE)
+  for (const region of regions) {
+    const sync = nkeys.createUser()
+    await write(`nats-${region}.seed`, seedOf(sync), SECRET_MODE)
+    const keys = { region, syncKey: sync.getPublicKey(), adminKey: admin.getPublicKey() }
+    await write(`nats-${region}.conf`, natsAuthorization(keys))
+  }
+  return written
+}
+
+function seedOf(pair: ReturnType<typeof nkeys.createUser>): string {
+  return `${new TextDecoder().decode(pair.getSeed())}\n`
+}

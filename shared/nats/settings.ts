@@ -1,0 +1,35 @@
+import { pem, type Secret, secret } from '../runtime/env.ts'
+import type { Logger } from '../runtime/logger.ts'
+import { NatsLink, type NatsSecurity } from './client.ts'
+
+/** Environment variables by which a service is known to NATS, and knows it. Each can be a file: `NATS_CA_FILE`. */
+export const natsSecurityEnv = {
+  NATS_NKEY_SEED: secret.optional(),
+  NATS_CA: pem.optional(),
+  NATS_CERT: pem.optional(),
+  NATS_KEY: secret.optional(),
+}
+
+interface NatsSecurityConfig {
+  readonly NATS_NKEY_SEED?: Secret | undefined
+  readonly NATS_CA?: string | undefined
+  readonly NATS_CERT?: string | undefined
+  readonly NATS_KEY?: Secret | undefined
+}
+
+/** What `NatsLink` takes of those variables. Throws when a certificate comes without its key, or a key alone. */
+export function natsSecurity(config: NatsSecurityConfig): NatsSecurity {
+  const { NATS_NKEY_SEED: nkeySeed, NATS_CA: ca, NATS_CERT: cert, NATS_KEY: key } = config
+  if ((cert === undefined) !== (key === undefined)) {
+    throw new Error('NATS_CERT and NATS_KEY belong together: set both or none')
+  }
+  return { nkeySeed, ca, cert, key }
+}
+
+/** A link by these settings, not started yet. `name` is shown in the server's list of connections. */
+export function createNatsLink(
+  config: NatsSecurityConfig & { readonly NATS_URL: string },
+  options: { readonly name: string; readonly log: Logger },
+): NatsLink {
+  return new NatsLink({ url: config.NATS_URL, security: natsSecurity(config), ...options })
+}
