@@ -64,6 +64,14 @@ local TOTALS_RENEW_S = 3600
 -- Nothing is searched for long: beyond CHANGED_MAX it says "any", and the daemon reads all.
 local CHANGED, CHANGED_MAX, ANY_CHANGED = 'changed', 16384, '*'
 
+-- Where enforcers hear what they cannot know otherwise: GROWN and its id: a counter may admit more than it said;
+-- POLICIES: there are others. A user of Redis who may not publish only leaves them to find out by themselves.
+local NEWS, GROWN, POLICIES = 'qp:news', '+', 'p'
+
+local function tell(message)
+  redis.pcall('PUBLISH', NEWS, message)
+end
+
 local function now_us()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]

@@ -101,7 +101,10 @@ for _, item in ipairs(items) do
 end
 for _, L in ipairs(limits) do flush_totals(L) end
 for index, C in pairs(counters) do
-  if C.dirty then store_counter(KEYS[FIRST_COUNTER + index], C, meta, now) end
+  if C.dirty then
+    store_counter(KEYS[FIRST_COUNTER + index], C, meta, now)
+    tell(GROWN .. string.sub(KEYS[FIRST_COUNTER + index], 3))
+  end
 end
 for _, mark in ipairs(marks) do redis.call('SET', KEYS[FIRST_COUNTER + mark], '1', 'PX', MARK_MS) end
 return pack('<' .. string.rep('d', #reply), unpack(reply))

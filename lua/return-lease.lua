@@ -37,6 +37,7 @@ if now >= at_us and at_us >= meta.start_us and C.stored then
   L.returned = tokens
   if C.tracked then C.returned = min(C.returned + tokens, TOKENS_MAX) end
   store_counter(KEYS[3], C, meta, now)
+  tell(GROWN .. string.sub(KEYS[3], 3))
   add_totals(KEYS[2], limits, at_us, now)
 end
 redis.call('DEL', KEYS[4])

@@ -39,4 +39,5 @@ set(KEYS[3], ARGV[4])
 remove(KEYS[3], ARGV[5])
 set(KEYS[4], ARGV[6])
 remove(KEYS[4], ARGV[7])
+tell(POLICIES)
 return 0

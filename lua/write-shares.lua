@@ -73,6 +73,7 @@ for index, W in ipairs(writes) do
     else
       redis.call('HSET', KEYS[2], string.sub(key, 3), row)
     end
+    if C and not W.shrinks then tell(GROWN .. string.sub(key, 3)) end
   end
 end
 return pack('<' .. string.rep('d', #outcomes), unpack(outcomes))

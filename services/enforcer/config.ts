@@ -39,3 +39,5 @@ export const enforcerEnv = z.object({
   /** How long to go on answering after readiness has failed: what a load balancer needs to notice. */
   DRAIN_DELAY_MS: z.coerce.number().int().min(0).max(600_000).default(0),
 })
+
+export type EnforcerConfig = Readonly<z.infer<typeof enforcerEnv>>

@@ -1,6 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
-import type { CheckStore, EnforcerRoll, LeaseStore, PolicyReader } from '../../shared/core/ports.ts'
+import type {
+  CheckStore,
+  DenialLog,
+  EnforcerRoll,
+  LeaseStore,
+  NewsListener,
+  PolicyReader,
+} from '../../shared/core/ports.ts'
 import type { HeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
 import { every, type Loop } from '../../shared/runtime/every.ts'
@@ -8,11 +15,13 @@ import type { Logger } from '../../shared/runtime/logger.ts'
 import type { Registry } from '../../shared/runtime/metrics.ts'
 import { createEnforcerApp } from './app.ts'
 import type { SenderTrust } from './authorize-route.ts'
+import { DENIALS_TICK_MS, DeniedKeys } from './denied-keys.ts'
 import { createGrpcServer, type GrpcServer } from './grpc/server.ts'
 import { LEASE_TICK_MS, LeaseBook } from './lease-book.ts'
 import { LiveEnforcers } from './live-enforcers.ts'
 import { LocalLimits } from './local-limits.ts'
-import { createEnforcerMetrics, observeEnforcer, observeLeases, observeLocal } from './metrics.ts'
+import { createEnforcerMetrics, observeEnforcer } from './metrics.ts'
+import { observeDenied, observeLeases, observeLocal } from './observe-memory.ts'
 import { PolicyCache } from './policy-cache.ts'
 import { RouteTable } from './routes.ts'
 import { CHECKS_IN_FLIGHT_MAX } from './run-check.ts'
@@ -28,10 +37,13 @@ const LOOPS = {
   policies: { intervalMs: 200, timeoutMs: 10_000 },
   leases: { intervalMs: LEASE_TICK_MS, timeoutMs: 10_000 },
   roll: { intervalMs: 1_000, timeoutMs: 10_000 },
+  denials: { intervalMs: DENIALS_TICK_MS, timeoutMs: 10_000 },
 }
 
 /** Of an id that no other process ever had: enough for all that could be alive within one lease. */
 const OWNER_LENGTH = 13
+
+const NO_DENIALS: DenialLog = { note: () => Promise.resolve() }
 
 const NO_LEASES: LeaseStore = {
   grant: () => Promise.resolve(null),
@@ -45,6 +57,8 @@ export interface EnforcerOptions {
   readonly store: CheckStore
   /** Without it no counter is leased. */
   readonly leaseStore?: LeaseStore
+  /** Without it each denial asks Redis. */
+  readonly denialLog?: DenialLog
   /** Without it this enforcer takes itself for the only one of its region. */
   readonly roll?: EnforcerRoll
   readonly reader: PolicyReader
@@ -79,8 +93,39 @@ export interface Enforcer {
   /** Keeps leases in good order until the loop is stopped; `giveUpLeases` then gives them back. */
   keepLeases(onBug: (err: Error) => void): Loop
   giveUpLeases(): Promise<void>
+  /** To be told what happens in the region's Redis. */
+  readonly news: NewsListener
+  /** Counts in Redis what was denied without it, until the loop is stopped; `countDenials` does the rest. */
+  keepDenials(onBug: (err: Error) => void): Loop
+  countDenials(): Promise<void>
   /** Follows the region's policies until the loop is stopped. */
   followPolicies(onBug: (err: Error) => void): Loop
+}
+
+function createGuard(clock: Clock, log: Logger): StoreGuard {
+  return new StoreGuard({
+    clock,
+    onChange: (change) => {
+      if (change === 'opened') log.warn('store does not decide; policies say what to answer')
+      else if (change === 'lasting') log.error('store has not decided for over a second')
+      else log.info('store decides again')
+    },
+  })
+}
+
+/** What this process keeps of the region's state, and who else does. */
+function createMemory(options: EnforcerOptions, policies: PolicyCache) {
+  const { leaseStore, denialLog, roll: enforcers, clock, registry } = options
+  const owner = randomUUID().slice(0, OWNER_LENGTH)
+  const leases = new LeaseBook({ store: leaseStore ?? NO_LEASES, clock, owner })
+  const name = options.name ?? owner
+  const roll = new LiveEnforcers(enforcers ?? null, owner, () => ({ name, ...policies.applied }))
+  const local = new LocalLimits({ clock, liveEnforcers: () => roll.live })
+  const denied = new DeniedKeys({ log: denialLog ?? NO_DENIALS, clock })
+  observeLocal(registry, { liveEnforcers: () => roll.live, countersKept: () => local.size })
+  observeLeases(registry, leases)
+  observeDenied(registry, denied)
+  return { leases, roll, local, denied }
 }
 
 /** Joins the parts of an enforcer over a store and a reader of policies. */
@@ -92,14 +137,7 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
   const policies = new PolicyCache({ reader, clock, log, onApplied: () => rollLoop?.wake() })
   const routes = new RouteTable(metrics.cellsOf)
   const inFlight = { count: 0, max: CHECKS_IN_FLIGHT_MAX }
-  const guard = new StoreGuard({
-    clock,
-    onChange: (change) => {
-      if (change === 'opened') log.warn('store does not decide; policies say what to answer')
-      else if (change === 'lasting') log.error('store has not decided for over a second')
-      else log.info('store decides again')
-    },
-  })
+  const guard = createGuard(clock, log)
   observeEnforcer(registry, {
     policyVersion: () => policies.current()?.version ?? 0,
     policyRevision: () => policies.current()?.revision ?? 0,
@@ -110,19 +148,11 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
     routesKept: () => routes.size,
     loops: () => loops,
   })
-  const owner = randomUUID().slice(0, OWNER_LENGTH)
-  const leases = new LeaseBook({ store: options.leaseStore ?? NO_LEASES, clock, owner })
-  const name = options.name ?? owner
-  const roll = new LiveEnforcers(options.roll ?? null, owner, () => ({
-    name,
-    ...policies.applied,
-  }))
-  const local = new LocalLimits({ clock, liveEnforcers: () => roll.live })
-  observeLocal(registry, { liveEnforcers: () => roll.live, countersKept: () => local.size })
-  observeLeases(registry, leases)
-  const context = { store, policies, routes, guard, metrics, leases, local }
+  const { leases, roll, local, denied } = createMemory(options, policies)
+  const context = { store, policies, routes, guard, metrics, leases, local, denied }
   const runner = { context, inFlight, clock, headers }
   let grpc: GrpcServer | null = null
+  let following: Loop | null = null
   const showHealth = (): void => grpc?.setServing(isRunning() && policies.current() !== null)
   const repeat = (name: keyof typeof LOOPS, step: () => Promise<void>) => {
     return (onBug: (err: Error) => void): Loop => {
@@ -131,6 +161,10 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
       return loop
     }
   }
+  const follow = repeat('policies', async () => {
+    await policies.pollOnce()
+    showHealth()
+  })
   return {
     app: createEnforcerApp({ ...runner, region, sender, isRunning, log, registry }),
     policies,
@@ -147,9 +181,20 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
     },
     giveUpLeases: () => leases.close(),
     keepLeases: repeat('leases', () => leases.tick()),
-    followPolicies: repeat('policies', async () => {
-      await policies.pollOnce()
-      showHealth()
-    }),
+    news: {
+      grown: (counter) => denied.grown(counter),
+      policiesChanged() {
+        denied.forgetAll()
+        following?.wake()
+      },
+      heard: () => denied.hear(true),
+      silent: () => denied.hear(false),
+    },
+    countDenials: () => denied.countOnce(),
+    keepDenials: repeat('denials', () => denied.countOnce()),
+    followPolicies(onBug) {
+      following = follow(onBug)
+      return following
+    },
   }
 }

@@ -7,7 +7,6 @@ import {
   histogram,
   type Registry,
 } from '../../shared/runtime/metrics.ts'
-import type { LeaseCounts } from './lease-book.ts'
 import { type Cell, Tally } from './tally.ts'
 
 /** Why a decision was made without the store. */
@@ -165,53 +164,6 @@ export function observeEnforcer(registry: Registry, state: EnforcerState): void 
   read('quotaplane_checks_in_flight', 'Checks waiting for their answer.', state.checksInFlight)
   read('quotaplane_routes_kept', 'Descriptors whose counters are remembered.', state.routesKept)
   observeLoops(registry, state.loops)
-}
-
-/** Declares what is known of leases; read when scraped. */
-export function observeLeases(
-  registry: Registry,
-  leases: { readonly size: number; readonly counts: LeaseCounts },
-): void {
-  gauge(registry, {
-    name: 'quotaplane_leases_held',
-    help: 'Counters whose tokens are taken in blocks.',
-    collect() {
-      this.set(leases.size)
-    },
-  })
-  const told: Record<keyof LeaseCounts, number> = { granted: 0, returned: 0, admitted: 0 }
-  counter<'kind'>(registry, {
-    name: 'quotaplane_lease_tokens_total',
-    help: 'Tokens taken in blocks, given back, and admitted out of them.',
-    labelNames: ['kind'],
-    collect() {
-      for (const kind of ['granted', 'returned', 'admitted'] as const) {
-        this.inc({ kind }, leases.counts[kind] - told[kind])
-        told[kind] = leases.counts[kind]
-      }
-    },
-  })
-}
-
-/** Declares what decides while the store does not. */
-export function observeLocal(
-  registry: Registry,
-  state: { readonly liveEnforcers: () => number; readonly countersKept: () => number },
-): void {
-  gauge(registry, {
-    name: 'quotaplane_live_enforcers',
-    help: 'Enforcers of the region when Redis last said.',
-    collect() {
-      this.set(state.liveEnforcers())
-    },
-  })
-  gauge(registry, {
-    name: 'quotaplane_local_counters_kept',
-    help: 'Counters in memory, for policies that decide locally while Redis does not.',
-    collect() {
-      this.set(state.countersKept())
-    },
-  })
 }
 
 function observeLoops(registry: Registry, loops: () => readonly Loop[]): void {

@@ -14,6 +14,7 @@ import type { Descriptor } from '../../shared/core/descriptor.ts'
 import type { PolicyIndex } from '../../shared/core/policy-index.ts'
 import type { CheckAnswer, CheckStore, CheckTarget } from '../../shared/core/ports.ts'
 import { isQuotaError } from '../../shared/errors.ts'
+import type { DeniedKeys } from './denied-keys.ts'
 import type { LeaseBook } from './lease-book.ts'
 import type { LocalLimits } from './local-limits.ts'
 import type { DegradedReason, EnforcerMetrics } from './metrics.ts'
@@ -32,6 +33,8 @@ export interface DecideContext {
   readonly metrics: EnforcerMetrics
   /** Without it every check asks the store. */
   readonly leases?: LeaseBook
+  /** Without it every denial asks the store. */
+  readonly denied?: DeniedKeys
   /** Decides for policies that want it while the store does not; without it they deny. */
   readonly local?: LocalLimits
 }
@@ -184,23 +187,27 @@ async function giveBack(
   return false
 }
 
-/** The answer of leases, else of the store, or why there is none. Rejects with what is no outage of the store. */
+/** The answer of leases, of denials that stay true, else of the store, or why there is none. Rejects with what is no outage of the store. */
 export function askStore(
   context: DecideContext,
   part: GroupPart,
   cost: number,
 ): Promise<CheckAnswer | DegradedReason> {
-  const { guard, store, leases } = context
+  const { guard, store, leases, denied } = context
   const { group, requestId } = part
   const check = { group, targets: targetsOf(part), cost, requestId }
   const leased = leases?.take(check, part.index.version) ?? null
   if (leased !== null) return Promise.resolve(leased)
+  const kept = denied?.take(check, part.index.version) ?? null
+  if (kept !== null) return Promise.resolve(kept)
   const round = guard.enter()
   if (round === null) return Promise.resolve('store_skipped')
   leases?.watch(check, part.index.version)
+  const asked = { version: part.index.version, sentMs: denied?.nowMs() ?? 0 }
   return store.check(check, part.index.version).then(
     (answer) => {
       guard.succeeded(round)
+      if (answer.decisions[0]?.allowed === false) denied?.note(check, answer, asked)
       return answer
     },
     (err: unknown) => reasonOf(context, err, round),

@@ -133,6 +133,33 @@ export interface LeaseStore {
   giveUp(left: LeaseAsk, version: number): Promise<void>
 }
 
+/** Tokens that were asked for and denied, of one counter. */
+export interface Denial {
+  readonly target: CheckTarget
+  readonly tokens: number
+}
+
+/** Takes down what enforcers denied without asking, so that it counts as demand. */
+export interface DenialLog {
+  /**
+   * Of counters of one slot group, each once. Rejects with QUOTA_STORE_UNAVAILABLE, and must not be repeated then: it
+   * may have counted.
+   */
+  note(group: number, denials: readonly Denial[], version: number): Promise<void>
+}
+
+/** Who wants to know what happens in the region's Redis. Each message is told at most once. */
+export interface NewsListener {
+  /** This counter may admit more than it said: a refund, a returned lease, another share. */
+  grown(counter: CounterId): void
+  /** There are other policies. */
+  policiesChanged(): void
+  /** From now on everything is heard that happens. */
+  heard(): void
+  /** From now on nothing is heard, until `heard`. */
+  silent(): void
+}
+
 /**
  * Which enforcers of a region are alive, so that each knows its part while Redis is away, and what each applies, so that
  * the region's daemon can tell.

@@ -69,6 +69,9 @@ export const REGION_KEYS = {
   policies: 'qp:{qp}:policies',
 } as const
 
+/** The channel on which scripts tell enforcers of a counter that grew and of other policies. */
+export const NEWS_CHANNEL = 'qp:news'
+
 export type RegionField =
   | 'region'
   | 'incarnation'
@@ -83,3 +86,4 @@ export type RegionField =
   | 'releaseSha'
   | 'leaseSha'
   | 'returnLeaseSha'
+  | 'noteDenialsSha'

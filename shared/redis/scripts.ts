@@ -80,6 +80,12 @@ export const SCRIPTS = {
     loader: 'serve',
     includes: COUNTERS,
   },
+  'note-denials': {
+    keys: ['meta', 'hot', 'usage', 'counters...'],
+    args: ['version', 'limits', 'denials'],
+    loader: 'serve',
+    includes: COUNTERS,
+  },
   'claim-leadership': { keys: ['leader'], args: ['holder', 'ttlMs'], loader: 'open', includes: [] },
   'release-leadership': { keys: ['leader'], args: ['holder'], loader: 'open', includes: [] },
   'raise-fence': { keys: ['fence'], args: ['known'], loader: 'open', includes: [] },

@@ -9,6 +9,7 @@ export interface ServedShas {
   readonly release: string
   readonly lease: string
   readonly returnLease: string
+  readonly noteDenials: string
 }
 
 /** The fields in which the daemon says them. */
@@ -18,6 +19,7 @@ export const SERVED_FIELDS: Readonly<Record<keyof ServedShas, RegionField>> = {
   release: 'releaseSha',
   lease: 'leaseSha',
   returnLease: 'returnLeaseSha',
+  noteDenials: 'noteDenialsSha',
 }
 
 /** The scripts themselves. */
@@ -27,6 +29,7 @@ export const SERVED_NAMES: Readonly<Record<keyof ServedShas, ScriptName>> = {
   release: 'release',
   lease: 'lease',
   returnLease: 'return-lease',
+  noteDenials: 'note-denials',
 }
 
 /**

@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { createAdminMetrics, observeState } from '../../services/admin/metrics.ts'
+import { createEnforcerMetrics, observeEnforcer } from '../../services/enforcer/metrics.ts'
 import {
-  createEnforcerMetrics,
-  observeEnforcer,
+  observeDenied,
   observeLeases,
   observeLocal,
-} from '../../services/enforcer/metrics.ts'
+} from '../../services/enforcer/observe-memory.ts'
 import { createSyncMetrics } from '../../services/sync/metrics.ts'
 import { createRegistry, type Registry } from '../../shared/runtime/metrics.ts'
 
@@ -19,6 +19,7 @@ const declare: Readonly<Record<string, (registry: Registry) => void>> = {
     observeEnforcer(registry, unread)
     observeLeases(registry, unread)
     observeLocal(registry, unread)
+    observeDenied(registry, unread)
   },
   'Sync daemon'(registry) {
     createSyncMetrics(registry, () => true)

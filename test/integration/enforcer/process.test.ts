@@ -92,16 +92,16 @@ describe('the enforcer process', () => {
   it('answers every check of a load while it shuts down, and exits with 0 (B052)', async () => {
     const { url } = await start({ DRAIN_DELAY_MS: '300' })
     const load = Array.from({ length: 16 }, () => checkUntilToldToLeave(url))
-    await expect
-      .poll(async () =>
-        Number(
-          /outcome="allowed"[^}]*} (\d+)/.exec(await (await fetch(`${url}/metrics`)).text())?.[1],
-        ),
-      )
-      .toBeGreaterThan(100)
+    const allowed = async (): Promise<number> => {
+      const metrics = await (await fetch(`${url}/metrics`)).text()
+      return Number(/outcome="allowed"[^}]*} (\d+)/.exec(metrics)?.[1])
+    }
+    await expect.poll(allowed, { timeout: 20_000 }).toBeGreaterThan(100)
     const exited = exitCode()
     service?.child.kill('SIGTERM')
-    await expect.poll(async () => (await fetch(`${url}/readyz`)).status).toBe(503)
+    await expect
+      .poll(async () => (await fetch(`${url}/readyz`)).status, { timeout: 10_000 })
+      .toBe(503)
     for (const caller of await Promise.all(load)) {
       expect(caller.failed).toEqual([])
       expect(caller.checks).toBeGreaterThan(1)

@@ -9,9 +9,11 @@ import type { CheckAnswer } from '../../../shared/protocol/check-answer.ts'
 import { DRAFT_HEADERS } from '../../../shared/protocol/rate-limit-headers.ts'
 import { createCheckStore } from '../../../shared/redis/check-store.ts'
 import { createRedis } from '../../../shared/redis/client.ts'
+import { createDenialLog } from '../../../shared/redis/denial-log.ts'
 import { createEnforcerRoll } from '../../../shared/redis/enforcer-roll.ts'
 import { createLeaseStore } from '../../../shared/redis/lease-store.ts'
 import { createPolicyReader } from '../../../shared/redis/policy-reader.ts'
+import { listenForNews } from '../../../shared/redis/region-news.ts'
 import { connectRegionStore } from '../../../shared/redis/region-store.ts'
 import { type Clock, systemClock } from '../../../shared/runtime/clock.ts'
 import { createRegistry } from '../../../shared/runtime/metrics.ts'
@@ -35,6 +37,8 @@ export interface EnforcerOptions {
   readonly clock?: Clock
   /** How long a check waits for Redis; ample unless told otherwise, for tests share the machine's cores. */
   readonly deadlineMs?: number
+  /** Keeps denials that stay true, and hears the region's news. */
+  readonly keepsDenials?: boolean
   readonly trustedHops?: number
   /** Whether hot counters are leased; not, unless told so, for most tests count what Redis has. */
   readonly leases?: boolean
@@ -173,6 +177,7 @@ async function startEnforcer(url: string, options: EnforcerOptions): Promise<Tes
   const leaseStore = createLeaseStore({ redis })
   const enforcer = createEnforcer({
     ...(options.leases === true && { leaseStore }),
+    ...(options.keepsDenials === true && { denialLog: createDenialLog({ redis }) }),
     roll: createEnforcerRoll({ redis }),
     region: 'us-east-1',
     store: createCheckStore({ redis, deadlineMs }),
@@ -184,6 +189,9 @@ async function startEnforcer(url: string, options: EnforcerOptions): Promise<Tes
     headers: DRAFT_HEADERS,
     sender: { trustedHops: options.trustedHops ?? 0, ipv6Prefix: 64 },
   })
+  const news = createRedis({ url, name: 'news', onError: () => {} })
+  if (options.keepsDenials === true) listenForNews(news, enforcer.news)
+  const denials = enforcer.keepDenials((err) => lines.push({ level: 60, msg: err.message }))
   const roll = enforcer.keepOnRoll((err) => lines.push({ level: 60, msg: err.message }))
   const leases = enforcer.keepLeases((err) => lines.push({ level: 60, msg: err.message }))
   const loop = enforcer.followPolicies((err) => lines.push({ level: 60, msg: err.message }))
@@ -199,10 +207,11 @@ async function startEnforcer(url: string, options: EnforcerOptions): Promise<Tes
     check: (asked, options) => ask(enforcer.app, asked, options),
     series: (name, labels) => readSeries(enforcer.app, name, labels),
     async close() {
-      await Promise.all([loop.stop(), leases.stop(), roll.stop()])
+      await Promise.all([loop.stop(), leases.stop(), roll.stop(), denials.stop()])
       await enforcer.leave()
       await enforcer.app.close()
       redis.disconnect()
+      news.disconnect()
     },
   }
 }

@@ -1,0 +1,165 @@
+/** One enforcer process: its clients, loops and listeners, in the order in which they are released in reverse. */
+import { hostname } from 'node:os'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Redis } from 'ioredis'
+import { DRAFT_HEADERS, parseHeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
+import { createCheckStore } from '../../shared/redis/check-store.ts'
+import { createRedis } from '../../shared/redis/client.ts'
+import { createDenialLog } from '../../shared/redis/denial-log.ts'
+import { createEnforcerRoll } from '../../shared/redis/enforcer-roll.ts'
+import { createLeaseStore } from '../../shared/redis/lease-store.ts'
+import { createPolicyReader } from '../../shared/redis/policy-reader.ts'
+import { listenForNews } from '../../shared/redis/region-news.ts'
+import { systemClock } from '../../shared/runtime/clock.ts'
+import type { Loop } from '../../shared/runtime/every.ts'
+import { createFailureLog } from '../../shared/runtime/failure-log.ts'
+import type { Lifecycle } from '../../shared/runtime/lifecycle.ts'
+import type { Logger } from '../../shared/runtime/logger.ts'
+import { createRegistry } from '../../shared/runtime/metrics.ts'
+import type { EnforcerConfig } from './config.ts'
+import { createEnforcer, type Enforcer } from './enforcer.ts'
+
+/** What answering the last checks takes beyond the wait for Redis, on a busy host. */
+const ANSWERING_MS = 1_000
+
+/** How long taking leave of Redis may take, one step; when it hangs, leases and the roll end by themselves. */
+const LEAVING_MS = 250
+
+export interface Serving {
+  readonly config: EnforcerConfig
+  readonly log: Logger
+  readonly life: Lifecycle
+}
+
+export async function serveEnforcer(serving: Serving): Promise<void> {
+  const enforcer = await openEnforcer(serving)
+  await startLoops(serving, enforcer)
+  await listen(serving, enforcer)
+}
+
+async function openEnforcer(serving: Serving): Promise<Enforcer> {
+  const { config, log, life } = serving
+  const open = (use: string): Promise<Redis> =>
+    // Nothing is waited for: commands in flight belong to checks, which have been answered by then.
+    life.acquire(
+      `redis (${use})`,
+      () => connect(serving, use),
+      (client) => client.disconnect(),
+    )
+  const redis = await open('checks')
+  const loopStalls = { count: 0 }
+  const enforcer = createEnforcer({
+    region: config.REGION,
+    name: `${hostname()}:${config.ENFORCER_PORT}`,
+    store: createCheckStore({
+      redis,
+      deadlineMs: config.REDIS_DEADLINE_MS,
+      onStall: () => loopStalls.count++,
+    }),
+    leaseStore: createLeaseStore({ redis }),
+    denialLog: createDenialLog({ redis }),
+    roll: createEnforcerRoll({ redis }),
+    reader: createPolicyReader({ redis }),
+    clock: systemClock,
+    log,
+    registry: createRegistry({ region: config.REGION }, true),
+    loopStalls,
+    isRunning: () => life.isRunning(),
+    headers: parseHeaderChoice(config.RATE_LIMIT_HEADERS) ?? DRAFT_HEADERS,
+    sender: {
+      trustedHops: config.TRUSTED_PROXY_HOPS,
+      ipv6Prefix: config.SENDER_NETWORK_BITS,
+    },
+  })
+  listenForNews(await open('news'), enforcer.news)
+  return enforcer
+}
+
+/** A Redis that hangs must not hold the process, so what each loop does last has a bound. */
+async function startLoops({ life }: Serving, enforcer: Enforcer): Promise<void> {
+  const keep = (name: string, start: () => Loop, last: (loop: Loop) => readonly Last[]) =>
+    life.acquire(name, start, async (loop) => {
+      for (const step of last(loop)) await Promise.race([step(), delay(LEAVING_MS)])
+    })
+  await keep(
+    'roll',
+    () => enforcer.keepOnRoll(stopOnBug),
+    (loop) => [() => loop.stop(), () => enforcer.leave()],
+  )
+  await keep(
+    'leases',
+    () => enforcer.keepLeases(stopOnBug),
+    (loop) => [() => enforcer.giveUpLeases(), () => loop.stop()],
+  )
+  await keep(
+    'denials',
+    () => enforcer.keepDenials(stopOnBug),
+    (loop) => [() => loop.stop(), () => enforcer.countDenials()],
+  )
+  await life.acquire(
+    'policies',
+    () => enforcer.followPolicies(stopOnBug),
+    (loop) => loop.stop(),
+  )
+}
+
+type Last = () => Promise<void>
+
+async function listen({ config, log, life }: Serving, enforcer: Enforcer): Promise<void> {
+  const lastRequestsMs = config.REDIS_DEADLINE_MS + ANSWERING_MS
+  const grpc = await life.acquire(
+    'grpc listener',
+    () => enforcer.listenGrpc(config.ENFORCER_HOST, config.ENFORCER_GRPC_PORT),
+    (listener) => listener.drain(lastRequestsMs),
+  )
+  const url = await life.acquire(
+    'listener',
+    () => enforcer.app.listen({ host: config.ENFORCER_HOST, port: config.ENFORCER_PORT }),
+    () => finishRequests(enforcer, lastRequestsMs),
+  )
+  // Released first: goes on answering until load balancers have noticed that readiness failed.
+  await life.acquire(
+    'traffic',
+    () => {},
+    () => {
+      grpc.leave()
+      return delay(config.DRAIN_DELAY_MS)
+    },
+  )
+  log.info({ url, grpcPort: grpc.port }, 'listening')
+}
+
+function connect({ config, log }: Serving, use: string): Redis {
+  const failures = createFailureLog({
+    log,
+    fields: { use },
+    failedMessage: 'redis connection failed',
+    succeededMessage: 'redis connected again',
+  })
+  const redis = createRedis({
+    url: config.REDIS_URL,
+    name: `enforcer-${config.REGION}-${use}`,
+    onError: (err) => failures.failed(err),
+  })
+  redis.on('ready', () => failures.succeeded())
+  return redis
+}
+
+/**
+ * Lets checks finish. A request that is still arriving after that is cut off: a caller that stopped half-way would
+ * hold the process.
+ */
+async function finishRequests({ app }: Enforcer, withinMs: number): Promise<void> {
+  const closed = app.close()
+  const isClosed = closed.then(() => true)
+  if (await Promise.race([isClosed, delay(withinMs, false)])) return
+  app.server.closeAllConnections()
+  await closed
+}
+
+/** An uncaught exception shuts the service down, with exit code 1. */
+function stopOnBug(err: Error): void {
+  queueMicrotask(() => {
+    throw err
+  })
+}
