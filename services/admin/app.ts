@@ -11,6 +11,7 @@ import {
 import { z } from 'zod'
 import { ENTRY_VALUE_BYTES_MAX } from '../../shared/core/descriptor.ts'
 import { QuotaError } from '../../shared/errors.ts'
+import { APPLY_FIXES } from '../../shared/protocol/apply.ts'
 import { NAME_FIX, POLICY_FIXES } from '../../shared/protocol/policy.ts'
 import { TOKEN_FIXES } from '../../shared/protocol/tokens.ts'
 import { invalidInput, problemsOf } from '../../shared/protocol/zod-problems.ts'
@@ -21,6 +22,7 @@ import { refuseByFramework, useProblems } from '../../shared/runtime/problem.ts'
 import { type AccessOptions, useAccess } from './access/authenticate.ts'
 import { type AdminMetrics, measureRequests } from './metrics.ts'
 import { useOneChange } from './one-change.ts'
+import { applyRoutes } from './routes/apply.ts'
 import { auditRoutes } from './routes/audit.ts'
 import { lagRoutes } from './routes/lags.ts'
 import { overrideRoutes } from './routes/overrides.ts'
@@ -119,6 +121,7 @@ function protectedRoutes(v1: FastifyInstance, options: AdminAppOptions): void {
   useOneChange(v1, options)
   policyRoutes(v1, options)
   overrideRoutes(v1, options)
+  applyRoutes(v1, options)
   regionRoutes(v1, options)
   auditRoutes(v1, options)
   viewRoutes(v1, options)
@@ -131,6 +134,7 @@ function protectedRoutes(v1: FastifyInstance, options: AdminAppOptions): void {
 /** How to mend what requests hold beside a policy. */
 const FIXES = {
   ...POLICY_FIXES,
+  ...APPLY_FIXES,
   ...TOKEN_FIXES,
   id: NAME_FIX,
   limit: `give a whole number from 1 to ${PAGE_MAX}, or leave it out`,

@@ -1,17 +1,18 @@
-/** Brings the stored limits of one policy to what its document says, within the transaction of the change. */
+/** Brings the stored limits of policies to what their documents say, within the transaction of the change. */
 import type { Attendance } from '../../shared/core/base-leaving.ts'
 import { longestWindowMs } from '../../shared/core/calendar.ts'
 import { type Holding, holdingOf } from '../../shared/core/enforced.ts'
 import { type BaseSplit, hasBurst, type Mode } from '../../shared/core/policy.ts'
 import { type InputProblem, QuotaError } from '../../shared/errors.ts'
-import { closeEpoch, openEpoch } from '../../shared/postgres/epochs.ts'
 import type { Trx } from '../../shared/postgres/plane.ts'
+import type { LimitValues } from '../../shared/postgres/policies.ts'
 import {
   deleteLimits,
-  insertLimit,
-  type LimitValues,
-  updateLimit,
-} from '../../shared/postgres/policies.ts'
+  type EpochValues,
+  insertLimits,
+  openEpochs,
+  updateLimits,
+} from '../../shared/postgres/policy-batch.ts'
 import { isSameSplit, type StoredLimit } from '../../shared/postgres/policy-rows.ts'
 import type { LimitDocument, PolicyDocument } from '../../shared/protocol/policy.ts'
 import { documentBase } from './document-base.ts'
@@ -23,46 +24,97 @@ export interface LimitChanges {
   readonly modeBefore: Mode | null
   readonly document: PolicyDocument
   readonly attendance: Attendance
+  /** Where the document stands in the request, for problems. */
+  readonly at: string
+}
+
+interface NewLimit {
+  readonly values: LimitValues
+  readonly base: BaseSplit
+}
+
+/** What is to be written of the limits of one policy. */
+export interface LimitPlan {
+  readonly removed: number[]
+  readonly updated: { readonly id: number; readonly values: LimitValues }[]
+  readonly added: NewLimit[]
+  /** New candidates, each with the place of its limit, whose id may be new too. */
+  readonly candidates: (NewLimit & { readonly of: number })[]
+  readonly epochs: EpochValues[]
+  /** Limits that stay by name and whose counters begin anew. */
+  readonly restarted: string[]
 }
 
 /**
- * Adds, changes and removes limits and their candidates.
+ * What becomes of the limits and candidates of one policy.
  *
  * Throws QUOTA_EPOCH_OPEN when a split would have to move before its last move has ended everywhere.
  */
-export async function writeLimits(trx: Trx, changes: LimitChanges): Promise<void> {
+export function planLimits(changes: LimitChanges): LimitPlan {
   const { before, modeBefore, document } = changes
+  const plan: LimitPlan = {
+    removed: [],
+    updated: [],
+    added: [],
+    candidates: [],
+    epochs: [],
+    restarted: [],
+  }
   const enforced = before.filter((limit) => limit.candidateOf === null)
-  const kept = document.limits.map((limit) =>
-    enforced.find((old) => isSameCounter({ ...old, mode: modeBefore }, limit, document)),
-  )
-  const keptIds = new Set(kept.map((limit) => limit?.id))
-  const candidates = document.limits.map((limit, position) =>
-    limit.candidate === undefined
-      ? undefined
-      : before.find((old) => old.candidateOf !== null && old.candidateOf === kept[position]?.id),
-  )
-  for (const candidate of candidates) if (candidate !== undefined) keptIds.add(candidate.id)
+  const keptIds = new Set<number>()
+  for (const [position, limit] of document.limits.entries()) {
+    const kept = enforced.find((old) =>
+      isSameCounter({ ...old, mode: modeBefore }, limit, document),
+    )
+    if (kept !== undefined) keptIds.add(kept.id)
+    else if (enforced.some(({ name }) => name === limit.name)) plan.restarted.push(limit.name)
+    const values = valuesOf(changes.policyId, position, limit)
+    planLimit(plan, changes, { before: kept, values, index: position })
+    if (limit.candidate === undefined) continue
+    const candidate = before.find((old) => kept !== undefined && old.candidateOf === kept.id)
+    if (candidate !== undefined) keptIds.add(candidate.id)
+    const { capacity, burst = null } = limit.candidate
+    const trial = {
+      ...valuesOf(changes.policyId, document.limits.length + position, limit),
+      capacity,
+      burst,
+      candidateOf: kept?.id ?? null,
+    }
+    planLimit(plan, changes, { before: candidate, values: trial, index: position, of: position })
+  }
+  plan.removed.push(...before.filter(({ id }) => !keptIds.has(id)).map(({ id }) => id))
+  return plan
+}
+
+/** Carries out the plans of any number of policies. */
+export async function writeLimits(trx: Trx, plans: readonly LimitPlan[]): Promise<void> {
   // First, because a limit of another algorithm takes over the name.
   await deleteLimits(
     trx,
-    before.filter((limit) => !keptIds.has(limit.id)).map((limit) => limit.id),
+    plans.flatMap(({ removed }) => removed),
   )
-  for (const [position, limit] of document.limits.entries()) {
-    const id = await writeLimit(trx, changes, {
-      before: kept[position],
-      values: valuesOf(changes.policyId, position, limit),
-      index: position,
-    })
-    if (limit.candidate === undefined) continue
-    const { capacity, burst = null } = limit.candidate
-    const values = valuesOf(changes.policyId, document.limits.length + position, limit)
-    await writeLimit(trx, changes, {
-      before: candidates[position],
-      values: { ...values, capacity, burst, candidateOf: id },
-      index: position,
-    })
-  }
+  await updateLimits(
+    trx,
+    plans.flatMap(({ updated }) => updated),
+  )
+  const added = plans.flatMap((plan) => plan.added)
+  const ids = await insertLimits(trx, added)
+  const idAt = new Map(added.map(({ values }, index) => [placeOf(values), ids[index] ?? 0]))
+  const candidates = plans.flatMap((plan) =>
+    plan.candidates.map(({ values, base, of }) => {
+      const limitId = values.candidateOf ?? idAt.get(placeOf({ ...values, position: of })) ?? 0
+      return { values: { ...values, candidateOf: limitId }, base }
+    }),
+  )
+  await insertLimits(trx, candidates)
+  await openEpochs(
+    trx,
+    plans.flatMap(({ epochs }) => epochs),
+  )
+}
+
+function placeOf({ policyId, position }: Pick<LimitValues, 'policyId' | 'position'>): string {
+  return `${policyId} ${position}`
 }
 
 interface LimitWrite {
@@ -70,44 +122,35 @@ interface LimitWrite {
   readonly values: LimitValues
   /** Place in the document, for problems. */
   readonly index: number
+  /** Place of the limit beside which this one is evaluated; absent: it is enforced. */
+  readonly of?: number
 }
 
-/** Gives the limit's id. */
-async function writeLimit(trx: Trx, changes: LimitChanges, write: LimitWrite): Promise<number> {
-  const { before, values, index } = write
+function planLimit(plan: LimitPlan, changes: LimitChanges, write: LimitWrite): void {
+  const { before, values, index, of } = write
   const base = documentBase(values, before, changes.attendance)
-  if (before === undefined) return await insertLimit(trx, values, base)
-  await updateLimit(trx, before.id, values)
+  if (before === undefined) {
+    if (of === undefined) plan.added.push({ values, base })
+    else plan.candidates.push({ values, base, of })
+    return
+  }
+  plan.updated.push({ id: before.id, values })
+  if (isSameSplit(before.base, base)) return
+  if (before.previousBase !== null) throw epochOpen(changes, before, index)
+  plan.epochs.push(epochOf(before, base, holdingOf(changes.document, values)))
+}
+
+/** Only shares must not overlap; floors of long windows are pinned, and an estimate has no parts. */
+function epochOf(before: StoredLimit, base: BaseSplit, holding: Holding): EpochValues {
+  return { limitId: before.id, epoch: before.epoch + 1, base, isClosed: holding !== 'share' }
+}
+
+function epochOpen(changes: LimitChanges, before: StoredLimit, index: number): QuotaError {
   const { present, away } = changes.attendance
   const members = [...present, ...away].sort()
-  const holding = holdingOf(changes.document, values)
-  await moveBase(trx, { before, base, index, members, holding })
-  return before.id
-}
-
-interface BaseMove {
-  readonly before: StoredLimit
-  readonly base: BaseSplit
-  readonly index: number
-  readonly members: readonly string[]
-  readonly holding: Holding
-}
-
-async function moveBase(trx: Trx, move: BaseMove): Promise<void> {
-  const { before, base } = move
-  if (isSameSplit(before.base, base)) return
-  if (before.previousBase !== null) throw epochOpen(move)
-  const limitId = before.id
-  const epoch = before.epoch + 1
-  await openEpoch(trx, { limitId, epoch, base })
-  // Only shares must not overlap; floors of long windows are pinned, and an estimate has no parts.
-  if (move.holding !== 'share') await closeEpoch(trx, limitId, epoch)
-}
-
-function epochOpen({ before, members, index }: BaseMove): QuotaError {
   const awaited = members.filter((region) => !before.adopted.includes(region))
   const problem: InputProblem = {
-    field: `limits[${index}].split`,
+    field: `${changes.at}limits[${index}].split`,
     message: `epoch ${before.epoch} of limit ${before.name} still awaits ${awaited.join(', ')}`,
     fix: hasBurst(before.algorithm)
       ? 'try again in some seconds, once these regions are heard'

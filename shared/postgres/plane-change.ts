@@ -95,6 +95,11 @@ export class PlaneChange {
     return this.#revision > this.#before
   }
 
+  /** Number of the last revision that was taken, or of the plane when none was. */
+  get revision(): number {
+    return this.#revision
+  }
+
   /** What was recorded so far. */
   get changes(): readonly RecordedChange[] {
     return this.#changes

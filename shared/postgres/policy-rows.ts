@@ -19,6 +19,8 @@ export interface StoredPolicy extends Policy {
   readonly limits: readonly StoredLimit[]
   readonly rebase: RebaseChoice
   readonly acceptSmallLimits: boolean
+  /** What operators and their tools tell policies by; no region needs to know. */
+  readonly labels: Readonly<Record<string, string>>
   readonly createdAt: Date
   readonly updatedAt: Date
 }
@@ -89,6 +91,11 @@ export function selectPolicies(db: Db) {
     ])
 }
 
+/** True of policies that have every one of these labels. */
+export function hasLabels(labels: Readonly<Record<string, string>>) {
+  return sql<boolean>`labels @> ${JSON.stringify(labels)}::jsonb`
+}
+
 type PolicyRow = Awaited<ReturnType<ReturnType<typeof selectPolicies>['execute']>>[number]
 type LimitRow = PolicyRow['limits'][number]
 
@@ -109,6 +116,7 @@ export function toPolicy(row: PolicyRow): StoredPolicy {
     unlimited: row.unlimited,
     rebase: row.rebase,
     acceptSmallLimits: row.accept_small_limits,
+    labels: row.labels,
     limits: row.limits.map(toLimit),
     ...(row.tiers !== null && { tiers: row.tiers }),
     ...(row.overrides_by !== null && { overridesBy: row.overrides_by }),
@@ -153,7 +161,7 @@ function toLimit(row: LimitRow): StoredLimit {
 /** The part of a stored policy that regions work with. */
 export function policyOf(stored: StoredPolicy): Policy {
   const { createdAt: _created, updatedAt: _updated, ...rest } = stored
-  const { rebase: _rebase, acceptSmallLimits: _small, ...policy } = rest
+  const { rebase: _rebase, acceptSmallLimits: _small, labels: _labels, ...policy } = rest
   return { ...policy, limits: stored.limits.map(limitOf) }
 }
 

@@ -97,6 +97,7 @@ interface PoliciesTable {
   readonly accept_small_limits: boolean
   readonly tiers: Json<Tiers> | null
   readonly overrides_by: string | null
+  readonly labels: Json<Readonly<Record<string, string>>>
   readonly replaces: readonly string[] | null
   readonly revision: number
   readonly created_at: GeneratedAlways<Date>

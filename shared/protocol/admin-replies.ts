@@ -84,6 +84,7 @@ export const policyReplySchema = z
     limits: z.array(limitReplySchema),
     tiers: z.record(z.string(), numbersByLimitSchema).optional(),
     overridesBy: z.string().optional(),
+    labels: z.record(z.string(), z.string()).optional(),
     overrideCount: whole.describe('tenants with other than the policy says; see /overrides'),
     id: whole,
     revision: whole.describe('plane-wide number of the last change; also the ETag'),

@@ -20,6 +20,7 @@ import {
   text,
   whole,
 } from './policy-fields.ts'
+import { LABELS_FIX, labelsSchema } from './policy-labels.ts'
 import { LIMIT_FIXES, limitDocumentSchema } from './policy-limit.ts'
 import { numbersProblems, OVERRIDE_FIXES, tiersSchema } from './policy-override.ts'
 import { type Fixes, fieldOf } from './zod-problems.ts'
@@ -63,6 +64,7 @@ export const POLICY_FIXES: Fixes = {
   rebase: `use ${quoted(REBASE_CHOICES)}, or leave it out`,
   acceptSmallLimits: 'use true or false, or leave it out',
   limits: `give 1 to ${LIMITS_MAX} limits, or none with "unlimited": true`,
+  labels: LABELS_FIX,
 }
 
 interface Pending {
@@ -126,6 +128,9 @@ const documentShape = {
     .default([]),
   tiers: tiersSchema.exactOptional(),
   overridesBy: nonEmptyText(ENTRY_KEY_BYTES_MAX).exactOptional(),
+  labels: labelsSchema
+    .exactOptional()
+    .describe('what operators and their tools tell policies by; no check depends on them'),
 }
 
 const documentFields = z.strictObject(documentShape, { error: describeType('a JSON object') })

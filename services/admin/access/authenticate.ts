@@ -146,7 +146,7 @@ function requireDomain(caller: Caller, req: FastifyRequest): void {
 
 /** Every domain that a request names, wherever it names it: all of them must be allowed. */
 function domainsOf(req: FastifyRequest): readonly string[] {
-  const places = [req.params, req.query, req.body]
+  const places = [req.params, req.query, req.body, ...documentsOf(req.body)]
   return places.flatMap((place) =>
     typeof place === 'object' &&
     place !== null &&
@@ -155,4 +155,10 @@ function domainsOf(req: FastifyRequest): readonly string[] {
       ? [place.domain]
       : [],
   )
+}
+
+/** Policies that a request brings in a list. */
+function documentsOf(body: unknown): readonly unknown[] {
+  if (typeof body !== 'object' || body === null || !('documents' in body)) return []
+  return Array.isArray(body.documents) ? body.documents : []
 }

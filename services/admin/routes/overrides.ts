@@ -9,7 +9,8 @@ import {
   overrideReplySchema,
 } from '../../../shared/protocol/admin-replies.ts'
 import { overridePutSchema, tenantValueSchema } from '../../../shared/protocol/policy-override.ts'
-import { changeOverrides, type OverridesChange, overrideOf } from '../override-changes.ts'
+import { changeOverrides, type OverridesChange } from '../override-changes.ts'
+import { overrideOf } from '../override-diffs.ts'
 import { requirePolicy } from '../policy-changes.ts'
 import { preconditionOf } from '../preconditions.ts'
 import { overrideReplyOf } from '../views/override.ts'

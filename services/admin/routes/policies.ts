@@ -16,6 +16,7 @@ import {
   policyDocumentSchema,
   policyPutSchema,
 } from '../../../shared/protocol/policy.ts'
+import { labelsQuery, parseLabels } from '../../../shared/protocol/policy-labels.ts'
 import { invalidInput } from '../../../shared/protocol/zod-problems.ts'
 import {
   type ChangedPolicy,
@@ -58,15 +59,20 @@ function readRoutes(root: FastifyInstance, deps: AdminDeps): void {
       schema: {
         tags,
         summary: 'List policies',
-        querystring: z.strictObject({ ...pageQuery, domain: domainSchema.optional() }),
+        querystring: z.strictObject({
+          ...pageQuery,
+          domain: domainSchema.optional(),
+          labels: labelsQuery,
+        }),
         response: { 200: policyListSchema, ...failures },
       },
     },
     async (req) => {
-      const { cursor, domain, limit } = req.query
+      const { cursor, domain, labels, limit } = req.query
       const after = decodeCursor(policyCursor, cursor)
       const found = await listPolicies(deps.db, {
         domain,
+        labels: parseLabels(labels ?? '') ?? undefined,
         after: after && { domain: after[0], name: after[1] },
         limit: limit + 1,
       })
@@ -139,6 +145,7 @@ function putRoutes(root: FastifyInstance, deps: AdminDeps): void {
         key: req.params,
         document: documentAt(req.params, req.body),
         precondition: requirePrecondition(req.headers),
+        nowMs: deps.wallMs(),
       }
       const context = contextOf(req, req.headers)
       const changed = await changePlane(deps.db, context, (plane) => putPolicy(plane, change))
@@ -162,6 +169,7 @@ function putRoutes(root: FastifyInstance, deps: AdminDeps): void {
         key: { domain, name },
         document: req.body,
         precondition: { kind: 'new' },
+        nowMs: deps.wallMs(),
       } as const
       const context = contextOf(req, req.headers)
       const changed = await changePlane(deps.db, context, (plane) => putPolicy(plane, change))

@@ -38,9 +38,7 @@ const PAGE_DEFAULT = 50
 /** A page of the largest policies is some megabytes. */
 export const PAGE_MAX = 100
 
-export const conditionalHeaders = z.looseObject({
-  'if-match': z.string().optional().describe('ETag of the state that the change is based on'),
-  'if-none-match': z.string().optional().describe('* to create only'),
+const writeHeaders = {
   'idempotency-key': z
     .string()
     .optional()
@@ -53,6 +51,15 @@ export const conditionalHeaders = z.looseObject({
     .refine((text) => !reasonOf(text)?.includes('\0'), { error: 'must not hold NUL characters' })
     .optional()
     .describe("why, for the audit log; beyond ASCII as in RFC 8187: UTF-8''f%C3%BCr"),
+}
+
+/** Of a change that rests on no state of one resource. */
+export const changeHeaders = z.looseObject(writeHeaders)
+
+export const conditionalHeaders = z.looseObject({
+  'if-match': z.string().optional().describe('ETag of the state that the change is based on'),
+  'if-none-match': z.string().optional().describe('* to create only'),
+  ...writeHeaders,
 })
 
 export const readHeaders = z.looseObject({ 'if-none-match': z.string().optional() })

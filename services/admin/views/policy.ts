@@ -30,6 +30,7 @@ export function documentOf(stored: StoredPolicy): PolicyDocument {
     ),
     ...(stored.tiers !== undefined && { tiers: stored.tiers }),
     ...(stored.overridesBy !== undefined && { overridesBy: stored.overridesBy }),
+    ...(Object.keys(stored.labels).length > 0 && { labels: stored.labels }),
   }
 }
 

@@ -180,6 +180,7 @@ function documentOf(policy: PolicyReply): object {
     ...(policy.limits.length > 0 && { limits: policy.limits.map(limitDocumentOf) }),
     ...(policy.tiers !== undefined && { tiers: policy.tiers }),
     ...(policy.overridesBy !== undefined && { overridesBy: policy.overridesBy }),
+    ...(policy.labels !== undefined && { labels: policy.labels }),
   }
 }
 

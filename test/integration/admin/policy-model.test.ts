@@ -39,6 +39,7 @@ async function put(document: Partial<PolicyDocument>, to?: string) {
   const put = (plane: PlaneChange) =>
     putPolicy(plane, {
       key,
+      nowMs: 0,
       precondition: { kind: to === undefined ? 'absent' : 'present' },
       document: {
         ...key,

@@ -1,0 +1,73 @@
+import type { InputProblem } from '../../shared/errors.ts'
+import type { PlaneChange } from '../../shared/postgres/plane-change.ts'
+import { findLabelled, nameOf } from '../../shared/postgres/policy-batch.ts'
+import type { ApplyReply, ApplyRequest } from '../../shared/protocol/apply.ts'
+import { invalidInput } from '../../shared/protocol/zod-problems.ts'
+import { overrideOf } from './override-diffs.ts'
+import { deletePolicies, type PolicyPut, putPolicies } from './policy-puts.ts'
+import { preconditionOf } from './preconditions.ts'
+
+export interface ApplyChange {
+  readonly request: ApplyRequest
+  /** Domains whose policies may be pruned; null: every one. */
+  readonly domains: readonly string[] | null
+  /** Wall clock, for overrides that have expired already. */
+  readonly nowMs: number
+}
+
+/** Brings policies to what documents say and removes labelled ones that no document names; all of it or nothing. */
+export async function applyDocuments(
+  plane: PlaneChange,
+  { request, domains, nowMs }: ApplyChange,
+): Promise<ApplyReply> {
+  const { documents, prune } = request
+  refuseTwins(documents)
+  const named = new Set(documents.map(nameOf))
+  const labelled = prune === undefined ? [] : await findLabelled(plane.trx, prune.labels)
+  const pruned = labelled.filter(
+    (policy) => !named.has(nameOf(policy)) && (domains === null || domains.includes(policy.domain)),
+  )
+  await deletePolicies(plane, pruned)
+  const put = await putPolicies(plane, documents.map(putOf), nowMs)
+  return {
+    revision: plane.isRaised ? plane.revision : null,
+    items: [
+      ...put.map((one) => ({ ...one, warnings: [...one.warnings] })),
+      ...pruned.map(({ domain, name }) => ({
+        domain,
+        name,
+        outcome: 'deleted' as const,
+        revision: null,
+        warnings: [],
+      })),
+    ],
+  }
+}
+
+function putOf(
+  { ifMatch, overrides, ...document }: ApplyRequest['documents'][number],
+  index: number,
+): PolicyPut {
+  return {
+    document,
+    precondition: ifMatch === undefined ? null : preconditionOf({ 'if-match': ifMatch }),
+    at: `documents[${index}].`,
+    ...(overrides !== undefined && {
+      overrides: overrides.map(({ value, ...put }) => overrideOf(value, put)),
+    }),
+  }
+}
+
+function refuseTwins(documents: ApplyRequest['documents']): void {
+  const first = new Map<string, number>()
+  const problems = documents.flatMap((document, index): readonly InputProblem[] => {
+    const twin = first.get(nameOf(document))
+    if (twin === undefined) {
+      first.set(nameOf(document), index)
+      return []
+    }
+    const message = `is the policy of documents[${twin}] again`
+    return [{ field: `documents[${index}].name`, message, fix: 'keep one of the two' }]
+  })
+  if (problems.length > 0) throw invalidInput(problems)
+}

@@ -1,0 +1,322 @@
+/**
+ * Brings any number of policies to what their documents say, as one change of the plane: all of them or none.
+ *
+ * A limit keeps its id, and with it its counters, as long as a limit of its name and algorithm stays in the
+ * policy. Another algorithm counts otherwise, so it starts under a new id with nothing spent.
+ */
+import type { Override } from '../../shared/core/overrides.ts'
+import { type InputProblem, QuotaError } from '../../shared/errors.ts'
+import type { DocumentChange, PlaneChange } from '../../shared/postgres/plane-change.ts'
+import {
+  findPolicies,
+  findSameMatches,
+  insertPolicies,
+  nameOf,
+  parkMatches,
+  removePolicies,
+  updatePolicies,
+} from '../../shared/postgres/policy-batch.ts'
+import type { StoredPolicy } from '../../shared/postgres/policy-rows.ts'
+import { listRegions, type StoredRegion } from '../../shared/postgres/regions.ts'
+import type { PolicyDocument } from '../../shared/protocol/policy.ts'
+import { reviewPolicy } from '../../shared/protocol/policy-warnings.ts'
+import { invalidInput } from '../../shared/protocol/zod-problems.ts'
+import { canonical } from './canonical.ts'
+import { type LimitPlan, planLimits, writeLimits } from './limit-changes.ts'
+import {
+  changedOverrides,
+  type OverrideDiff,
+  refuseFull,
+  writeOverrideDiffs,
+} from './override-diffs.ts'
+import { recordOverrides } from './override-records.ts'
+import { checkPrecondition, type Precondition } from './preconditions.ts'
+import { attendanceOf } from './region-moves.ts'
+import { overrideIdOf, overrideReplyOf } from './views/override.ts'
+import { documentOf } from './views/policy.ts'
+
+export interface PolicyPut {
+  readonly document: PolicyDocument
+  /** Null: whether there is such a policy or not. */
+  readonly precondition: Precondition | null
+  /** Where the document stands in the request, such as `documents[3].`, for problems. */
+  readonly at: string
+  /** All that the policy is to have; absent: those that it has. */
+  readonly overrides?: readonly Override[]
+}
+
+export interface PutPolicy {
+  readonly domain: string
+  readonly name: string
+  readonly outcome: 'created' | 'updated' | 'unchanged'
+  readonly revision: number
+  readonly warnings: readonly InputProblem[]
+}
+
+/** A put beside what there is. */
+interface Comparison extends PolicyPut {
+  readonly before: StoredPolicy | null
+  readonly overrideDiff: OverrideDiff
+  readonly warnings: readonly InputProblem[]
+}
+
+/** A document that changes nothing keeps its revision. Throws what is wrong with any of them, and then none is put. */
+export async function putPolicies(
+  plane: PlaneChange,
+  puts: readonly PolicyPut[],
+  nowMs: number,
+): Promise<readonly PutPolicy[]> {
+  const { trx } = plane
+  const stored = await findPolicies(
+    trx,
+    puts.map(({ document }) => document),
+  )
+  const regions = await listRegions(trx)
+  const compared = puts.map((put) => {
+    const before = stored.get(nameOf(put.document)) ?? null
+    if (put.precondition !== null) {
+      checkPrecondition(put.precondition, nameOf(put.document), before)
+    }
+    return compare(put, before, regions, nowMs)
+  })
+  const problems = compared.flatMap(({ found }) => found)
+  if (problems.length > 0) throw invalidInput(problems)
+  const changed = compared.filter((one) => isChanged(one))
+  await refuseSameMatches(plane, changed)
+  const revisions = new Map(changed.map(({ document }) => [document, plane.takeRevision()]))
+  const plans = await write(plane, changed, { revisions, regions })
+  for (const one of changed) record(plane, one)
+  return compared.map((one) => {
+    const { domain, name } = one.document
+    const revision = revisions.get(one.document)
+    const outcome = one.before === null ? 'created' : 'updated'
+    return {
+      domain,
+      name,
+      outcome: revision === undefined ? 'unchanged' : outcome,
+      revision: revision ?? one.before?.revision ?? 0,
+      warnings: [...one.warnings, ...restartWarnings(one, plans.get(one.document))],
+    }
+  })
+}
+
+/** Removes policies with their limits and overrides. */
+export async function deletePolicies(
+  plane: PlaneChange,
+  policies: readonly StoredPolicy[],
+): Promise<void> {
+  const removed = policies.map((policy) => ({ policy, revision: plane.takeRevision() }))
+  await removePolicies(plane.trx, removed)
+  for (const policy of policies) {
+    const id = nameOf(policy)
+    const before = documentOf(policy)
+    const overrides = (policy.overrides ?? []).map(
+      (override): DocumentChange => ({
+        kind: 'override',
+        id: overrideIdOf(policy, override.value),
+        before: overrideReplyOf(override),
+        after: null,
+      }),
+    )
+    plane.record({
+      action: 'policy.delete',
+      objectKind: 'policy',
+      objectId: id,
+      before,
+      after: null,
+      documents: [...overrides, { kind: 'policy', id, before, after: null }],
+    })
+  }
+}
+
+function compare(
+  put: PolicyPut,
+  before: StoredPolicy | null,
+  regions: readonly StoredRegion[],
+  nowMs: number,
+): Comparison & { readonly found: readonly InputProblem[] } {
+  const { document, at } = put
+  const members = regions.map(({ id }) => id)
+  const { warnings, refusals } = reviewPolicy(document, members)
+  const wanted = put.overrides ?? before?.overrides ?? []
+  const overrides = changedOverrides(document, { before: before?.overrides ?? [], wanted, nowMs })
+  const found = [
+    ...unknownRegions(members, document),
+    ...refusals,
+    ...missingTiers(wanted, document),
+    ...overrides.problems,
+  ]
+  const overrideDiff = overrides.diff
+  return { ...put, before, overrideDiff, warnings, found: found.map((one) => located(one, at)) }
+}
+
+function located(problem: InputProblem, at: string): InputProblem {
+  return { ...problem, field: `${at}${problem.field}` }
+}
+
+function isChanged({ before, document, overrideDiff }: Comparison): boolean {
+  if (before === null || overrideDiff.set.length + overrideDiff.removed.length > 0) return true
+  return !isSameDocument(documentOf(before), document)
+}
+
+/** True when both say the same, in whatever order of fields: Postgres reorders those of a split. */
+export function isSameDocument(one: PolicyDocument, other: PolicyDocument): boolean {
+  return canonical({ labels: {}, ...one }) === canonical({ labels: {}, ...other })
+}
+
+async function write(
+  plane: PlaneChange,
+  changed: readonly Comparison[],
+  how: {
+    readonly revisions: ReadonlyMap<PolicyDocument, number>
+    readonly regions: readonly StoredRegion[]
+  },
+): Promise<ReadonlyMap<PolicyDocument, LimitPlan>> {
+  const { trx } = plane
+  const valuesOf = ({ document }: Comparison) => ({
+    ...document,
+    relaxedPercent: document.relaxedPercent ?? null,
+    labels: document.labels ?? {},
+    revision: how.revisions.get(document) ?? 0,
+  })
+  const known = changed.flatMap((one) =>
+    one.before === null ? [] : [{ ...one, before: one.before, id: one.before.id }],
+  )
+  const moved = known.filter(({ before, document }) => matchOf(before) !== matchOf(document))
+  await parkMatches(
+    trx,
+    moved.map(({ id }) => id),
+  )
+  await updatePolicies(
+    trx,
+    known.map((one) => ({ id: one.id, values: valuesOf(one) })),
+  )
+  const created = changed.filter(({ before }) => before === null)
+  const ids = await insertPolicies(trx, created.map(valuesOf))
+  const idOf = new Map(known.map(({ document, id }) => [document, id]))
+  for (const [index, { document }] of created.entries()) idOf.set(document, ids[index] ?? 0)
+  const attendance = attendanceOf(how.regions)
+  const plans = changed.map(({ document, before, at }): [PolicyDocument, LimitPlan] => [
+    document,
+    planLimits({
+      policyId: idOf.get(document) ?? 0,
+      before: before?.limits ?? [],
+      modeBefore: before?.mode ?? null,
+      document,
+      attendance,
+      at,
+    }),
+  ])
+  await writeLimits(
+    trx,
+    plans.map(([, plan]) => plan),
+  )
+  const diffs = changed.map((one) => ({
+    ...one.overrideDiff,
+    policyId: idOf.get(one.document) ?? 0,
+  }))
+  await writeOverrideDiffs(trx, diffs)
+  await refuseFull(trx, diffs)
+  return new Map(plans)
+}
+
+function matchOf({ match }: Pick<StoredPolicy, 'match'>): string {
+  return JSON.stringify(
+    match.map(({ key, value, shared }) => [key, value ?? null, shared ?? false]),
+  )
+}
+
+function record(plane: PlaneChange, { document, before, overrideDiff }: Comparison): void {
+  const id = nameOf(document)
+  const old = before === null ? null : documentOf(before)
+  const head = { objectKind: 'policy', objectId: id } as const
+  const isDocumentChanged = old === null || !isSameDocument(old, document)
+  if (isDocumentChanged) {
+    const action = old === null ? 'policy.create' : 'policy.update'
+    plane.record({ ...head, action, before: old, after: document })
+  }
+  const { set, removed } = overrideDiff
+  if (set.length + removed.length > 0) recordOverrides(plane, document, overrideDiff)
+}
+
+function restartWarnings(
+  { at, document }: Comparison,
+  plan: LimitPlan | undefined,
+): readonly InputProblem[] {
+  return (plan?.restarted ?? []).map((name) => ({
+    field: `${at}limits[${document.limits.findIndex((limit) => limit.name === name)}]`,
+    message: `${name} counts otherwise from now on, so its counters start with nothing spent`,
+    fix: 'keep its algorithm and the way it is held, or give it another name to say that it is another limit',
+  }))
+}
+
+/** A tenant on a tier that is gone would silently have the policy's own numbers. */
+function missingTiers(
+  overrides: readonly Override[],
+  { tiers = {} }: PolicyDocument,
+): readonly InputProblem[] {
+  return overrides.flatMap(({ value, rule }) => {
+    if (rule.kind !== 'tier' || Object.hasOwn(tiers, rule.tier)) return []
+    const message = `has no ${rule.tier} any more, and the override of ${value} names it`
+    const fix = 'keep the tier, or change the overrides that name it first'
+    return [{ field: 'tiers', message, fix }]
+  })
+}
+
+function unknownRegions(
+  regions: readonly string[],
+  document: PolicyDocument,
+): readonly InputProblem[] {
+  return document.limits.flatMap((limit, index) =>
+    Object.keys(limit.split)
+      .filter((region) => !regions.includes(region))
+      .map((region) => ({
+        field: `limits[${index}].split.${region}`,
+        message: `${region} is not a registered region`,
+        fix:
+          regions.length === 0
+            ? `register it first: PUT /v1/regions/${region}`
+            : `use ${regions.join(', ')}, or register it first: PUT /v1/regions/${region}`,
+      })),
+  )
+}
+
+/** Two policies with one match would both be the most specific for the same checks. */
+async function refuseSameMatches(
+  plane: PlaneChange,
+  changed: readonly Comparison[],
+): Promise<void> {
+  const put = new Map(changed.map((one) => [nameOf(one.document), one]))
+  const stored = await findSameMatches(
+    plane.trx,
+    changed.map(({ document }) => document),
+  )
+  const problems = stored
+    // What is put as well has its new match by then; whether that is another's is seen below.
+    .filter(({ policy }) => !put.has(nameOf(policy)))
+    .flatMap(({ policy, like }) => {
+      const one = put.get(nameOf({ ...policy, name: like }))
+      return one === undefined ? [] : [sameMatch(one, nameOf(policy))]
+    })
+  const first = new Map<string, Comparison>()
+  for (const one of changed) {
+    const { domain, match } = one.document
+    const entries = match.map(({ key, value }) => [key, value ?? null])
+    const what = JSON.stringify([domain, entries])
+    const twin = first.get(what)
+    if (twin === undefined) first.set(what, one)
+    else problems.push(sameMatch(one, nameOf(twin.document)))
+  }
+  if (problems.length === 0) return
+  const said = problems.map(({ field, message }) => `${field} ${message}`).join('; ')
+  throw new QuotaError('QUOTA_ALREADY_EXISTS', said, { problems })
+}
+
+function sameMatch({ at }: Comparison, other: string): InputProblem {
+  const [, name] = other.split('/')
+  return {
+    field: `${at}match`,
+    message: `is also the match of the policy ${other}`,
+    fix: `change one of the two, or add the limits to ${name}`,
+  }
+}
