@@ -13,6 +13,7 @@ import { addRegionCommand } from './commands/region.ts'
 import { addRolloutCommand } from './commands/rollout.ts'
 import { addSharesCommand } from './commands/shares.ts'
 import { addTokenCommand } from './commands/token.ts'
+import { addToolCommands } from './commands/tools.ts'
 import { addUpCommand } from './commands/up.ts'
 import { addUsageCommand } from './commands/usage.ts'
 import { CliError, EXIT } from './errors.ts'
@@ -48,6 +49,7 @@ function buildProgram(io: Io, setExitCode: (code: number) => void): Command {
   addDemoCommand(program, io)
   addPolicyCommand(program, io)
   addOverrideCommand(program, io)
+  addToolCommands(program, io, setExitCode)
   addCheckCommand(program, io, setExitCode)
   addSharesCommand(program, io)
   addUsageCommand(program, io)

@@ -1,0 +1,12 @@
+import type { Command } from 'commander'
+import type { Io } from '../io.ts'
+import { addImportCommand } from './import.ts'
+
+/** Adds the commands that work on policies as a whole and on an installation as a whole. */
+export function addToolCommands(
+  program: Command,
+  io: Io,
+  setExitCode: (code: number) => void,
+): void {
+  addImportCommand(program, io, setExitCode)
+}
