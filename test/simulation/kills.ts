@@ -26,6 +26,7 @@ import {
   takeOverLender,
 } from './model/scenarios.ts'
 import { MUTANTS, type Mutant, type MutantName } from './mutants.ts'
+import { REGION_MUTANTS } from './region-mutants.ts'
 import {
   Overspent,
   runStock,
@@ -78,6 +79,15 @@ export const ENFORCEMENT_HUNTS: readonly Hunt[] = Object.entries(ENFORCEMENT_MUT
   ([rule, { algorithm, mutant }]) => {
     const isCaught = (seed: number): boolean => play(algorithm, seed, mutant) > 0
     return { part: 'enforcement', rule, isCaught, seedsMax: ENFORCEMENT_SEEDS_MAX }
+  },
+)
+
+const REGION_SEEDS_MAX = 20
+
+export const REGION_HUNTS: readonly Hunt[] = Object.entries(REGION_MUTANTS).map(
+  ([rule, { mutant, workload }]) => {
+    const isCaught = (seed: number): boolean => workload(seed, mutant)
+    return { part: 'region', rule, isCaught, seedsMax: REGION_SEEDS_MAX }
   },
 )
 
@@ -138,6 +148,7 @@ function breaks(scenario: Scenario, seed: number, mutant: Mutant): boolean {
 /** Everything that `npm run mutants` looks for. */
 export const HUNTS: readonly Hunt[] = [
   ...LEDGER_HUNTS,
+  ...REGION_HUNTS,
   ...ENFORCEMENT_HUNTS,
   ...LEASE_HUNTS,
   ...STOCK_HUNTS,

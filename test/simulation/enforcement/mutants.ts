@@ -78,6 +78,12 @@ function forgetsOldest(moment: Moment): Moment {
   return { ...moment, circumstances: { ...circumstances, limit: short } }
 }
 
+/** A window that was lost in part lends what it may have spent. */
+function lendsUnknown(moment: Moment, share: Share, shrinks: boolean): Written {
+  const known = writeFaithfully(moment, share, shrinks)
+  return known ?? writeFaithfully(withoutBoot(moment), share, shrinks)
+}
+
 /** What was admitted under a share that has shrunk since does not count for the next. */
 function shrinksFreely(moment: Moment, share: Share): Written {
   return writeFaithfully(moment, share, false)
@@ -146,6 +152,10 @@ export const ENFORCEMENT_MUTANTS: Readonly<Record<string, NamedMutant>> = {
   'a window that began before a restart is empty': {
     algorithm: 'fixed_window',
     mutant: { sees: withoutBoot },
+  },
+  'a region lends of a window that it knows in part': {
+    algorithm: 'fixed_window',
+    mutant: { writes: lendsUnknown },
   },
   'a share shrinks below what its window has spent': {
     algorithm: 'fixed_window',

@@ -141,6 +141,9 @@ export class Daemon {
     const { opened, session } = start
     const isWhole = opened.scriptsLoaded && opened.incarnation > 0
     const hasLedger = memory.ledger.incarnation > 0
+    if (redis.mutant.trustsFile === true && !isWhole && opened.incarnation > 0) {
+      return yield* this.#beginWithFile(start)
+    }
     if (hasLedger && !(isWhole && opened.incarnation === memory.ledger.incarnation)) {
       const { incarnation } = memory.ledger
       const boot = { incarnation, levels: 'empty', recovering: memory.isRecovering } as const
@@ -151,6 +154,15 @@ export class Daemon {
     if (!hasLedger && !isKept) return yield* this.#beginAnew(start)
     if (opened.plane.revision > memory.plane.revision) memory.plane = opened.plane
     const { incarnation, startUs } = opened
+    return { continuity: 'kept', incarnation, isFromStore: true, startUs }
+  }
+
+  /** Where a rule is left out: levels begin anew, and the rest is as the file has it. */
+  *#beginWithFile({ session, opened }: Start): Task<Beginning> {
+    const { incarnation, plane } = opened
+    const boot = { incarnation, levels: 'empty', recovering: false } as const
+    const startUs = yield* session.write(() => store.begin(this.#deps.redis, boot))
+    this.memory.plane = plane
     return { continuity: 'kept', incarnation, isFromStore: true, startUs }
   }
 

@@ -9,6 +9,7 @@ import type { Prng } from '../world/prng.ts'
 import { EPOCH_US, regionName, type World } from '../world/world.ts'
 import { Daemon } from './daemon.ts'
 import type { IncarnationReply } from './daemon-memory.ts'
+import type { RegionMutant } from './mutant.ts'
 import { Process, type StoreLink } from './process.ts'
 import { cloneImage, emptyImage, type Plane, type RedisImage } from './redis-image.ts'
 import { type CheckOutcome, RegionRedis } from './region-redis.ts'
@@ -38,13 +39,13 @@ export class LoansRegion implements RegionFaults {
   #steppedUs = 0
   #usage = { window: 0, admitted: 0, denied: 0 }
 
-  constructor(world: World, index: number, outside: Outside) {
+  constructor(world: World, index: number, outside: Outside, mutant: RegionMutant) {
     this.#world = world
     this.#index = index
     const prng = world.prng.fork(`region ${index}`)
     this.#clock = new HostClock(1, EPOCH_US - world.startUs)
     this.#discipline(prng.fork('clock'))
-    this.redis = new RegionRedis(world.queue, this.#clock)
+    this.redis = new RegionRedis(world.queue, this.#clock, mutant)
     const surroundings = {
       ...outside,
       onStoreChange: (ids: readonly CounterId[] | null): void => {

@@ -151,7 +151,7 @@ export class Process {
     }
     // A call that was sent is carried out even if its sender dies meanwhile.
     queue.after(wayUs(), () => {
-      if (!redis.isUp || (connection !== null && connection !== redis.connection)) {
+      if (!redis.answers(connection)) {
         fail(REFUSED_MS)
         return
       }

@@ -14,6 +14,7 @@ import type { RegionLimit } from '../../../../shared/core/policy.ts'
 import type { EventQueue } from '../world/event-queue.ts'
 import type { HostClock } from '../world/host-clock.ts'
 import { type Counter, createCounter, engineOf } from './counters.ts'
+import { FAITHFUL_REGION, type RegionMutant } from './mutant.ts'
 import { cloneImage, emptyImage, type RedisImage } from './redis-image.ts'
 
 export type CheckOutcome = 'admitted' | 'denied' | 'unavailable'
@@ -21,6 +22,7 @@ export type CheckOutcome = 'admitted' | 'denied' | 'unavailable'
 export class RegionRedis {
   readonly queue: EventQueue
   readonly clock: HostClock
+  readonly mutant: RegionMutant
   image: RedisImage = emptyImage()
   /** Changes whenever connections break. */
   connection = 0
@@ -29,9 +31,16 @@ export class RegionRedis {
   /** Replication id that the loaded scripts have in their text; null while none are loaded. */
   #scriptsOf: number | null = null
 
-  constructor(queue: EventQueue, clock: HostClock) {
+  constructor(queue: EventQueue, clock: HostClock, mutant = FAITHFUL_REGION) {
     this.queue = queue
     this.clock = clock
+    this.mutant = mutant
+  }
+
+  /** Whether a call over a connection arrives; null opens one. */
+  answers(connection: number | null): boolean {
+    const isOpen = connection === null || connection === this.connection
+    return this.#isUp && (isOpen || this.mutant.reconnects === true)
   }
 
   get isUp(): boolean {
@@ -43,12 +52,18 @@ export class RegionRedis {
   }
 
   get isServing(): boolean {
-    return this.#isUp && this.image.meta.serving && this.#scriptsOf === this.#replicationId
+    if (!this.#isUp || !this.image.meta.serving) return false
+    return this.mutant.enforcersLoad === true || this.#hasOwnScripts
   }
 
   /** What `open` calls scriptsLoaded. */
   get hasScripts(): boolean {
-    return this.#scriptsOf === this.#replicationId && this.image.meta.serving
+    return this.#hasOwnScripts && this.image.meta.serving
+  }
+
+  get #hasOwnScripts(): boolean {
+    if (this.mutant.ignoresReplicationId === true) return this.#scriptsOf !== null
+    return this.#scriptsOf === this.#replicationId
   }
 
   loadScripts(): void {

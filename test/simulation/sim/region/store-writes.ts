@@ -16,6 +16,9 @@ import { createCounter, engineOf } from './counters.ts'
 import { EMPTY_PLANE, type Plane } from './redis-image.ts'
 import type { RegionRedis } from './region-redis.ts'
 
+/** How long an idle bucket is kept that fills within half a second to a second. */
+const UNPINNED_LEAST_US = 500_000
+
 /** The store failed, or has another fence: the session is over. */
 export class StoreFailure extends Error {}
 
@@ -78,7 +81,8 @@ export function begin(
     readonly recovering: boolean
   },
 ): number {
-  const startUs = boot.levels === 'full' ? 0 : redis.nowUs()
+  const goesOn = boot.levels === 'full' || redis.mutant.levelsGoOn === true
+  const startUs = goesOn ? redis.image.meta.startUs : redis.nowUs()
   const { incarnation, recovering } = boot
   redis.image.meta = { ...redis.image.meta, incarnation, recovering, startUs, serving: false }
   // What an older incarnation wrote is void; a region that begins anew has nobody's rows.
@@ -87,6 +91,7 @@ export function begin(
     redis.image.pairs.clear()
     redis.image.plane = EMPTY_PLANE
   }
+  if (redis.mutant.loadsFirst === true) redis.loadScripts()
   return startUs
 }
 
@@ -158,6 +163,10 @@ function resize(
   counter.incarnation = image.meta.incarnation
   if (write.row === null) counter.share = null
   image.counters.set(write.id, counter)
+  if (redis.mutant.unpins === true && counter.pinned) {
+    counter.pinned = false
+    counter.expiresAtUs = nowUs + UNPINNED_LEAST_US + (nowUs % UNPINNED_LEAST_US)
+  }
   if (write.row === null) image.rows.delete(write.id)
   else image.rows.set(write.id, write.row)
   return true

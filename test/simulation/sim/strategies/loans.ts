@@ -8,6 +8,7 @@ import type { LedgerLimit, RegionRecord, UsageRow } from '../../../../shared/cor
 import { POOL_UNITS } from '../../../../shared/core/units.ts'
 import { Admin } from '../region/admin.ts'
 import { LIMIT_ID, LoansRegion } from '../region/loans-region.ts'
+import { FAITHFUL_REGION } from '../region/mutant.ts'
 import { EMPTY_PLANE } from '../region/redis-image.ts'
 import { RegionWire } from '../region/region-wire.ts'
 import { regionName, type World } from '../world/world.ts'
@@ -25,7 +26,7 @@ export class Loans implements Strategy {
   /** By place in the network: the regions, then admin. */
   readonly #wires: ReadonlyMap<number, RegionWire>
 
-  constructor(world: World) {
+  constructor(world: World, mutant = FAITHFUL_REGION) {
     this.#world = world
     const keys = world.spec.keys ?? 1
     this.#ids = Array.from({ length: keys }, (_, key) =>
@@ -39,7 +40,7 @@ export class Loans implements Strategy {
     const places = [...world.regions.keys(), world.adminPlace]
     this.#wires = new Map(places.map((place) => [place, new RegionWire()]))
     this.faults = world.regions.map(
-      (_, index) => new LoansRegion(world, index, this.#outside(index)),
+      (_, index) => new LoansRegion(world, index, this.#outside(index), mutant),
     )
   }
 
