@@ -19,6 +19,7 @@ import { type ReadinessCheck, useHealth } from '../../shared/runtime/health.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import type { Registry } from '../../shared/runtime/metrics.ts'
 import { refuseByFramework, useProblems } from '../../shared/runtime/problem.ts'
+import { cutSpareConnections } from '../../shared/runtime/spare-connections.ts'
 import { type AccessOptions, useAccess } from './access/authenticate.ts'
 import { type AdminMetrics, measureRequests } from './metrics.ts'
 import { useOneChange } from './one-change.ts'
@@ -30,6 +31,7 @@ import { policyRoutes } from './routes/policies.ts'
 import { regionRoutes } from './routes/regions.ts'
 import { rolloutRoutes } from './routes/rollouts.ts'
 import { type AdminDeps, PAGE_MAX } from './routes/route-support.ts'
+import { streamRoutes } from './routes/stream.ts'
 import { tokenRoutes } from './routes/tokens.ts'
 import { usageRoutes } from './routes/usage.ts'
 import { viewRoutes } from './routes/views.ts'
@@ -74,6 +76,7 @@ export async function createAdminApp(options: AdminAppOptions): Promise<FastifyI
     reply.header('x-request-id', req.id)
   })
   measureRequests(app, options.metrics)
+  cutSpareConnections(app)
   await app.register(swagger, {
     openapi: OPENAPI,
     transform: jsonSchemaTransform,
@@ -128,6 +131,7 @@ function protectedRoutes(v1: FastifyInstance, options: AdminAppOptions): void {
   rolloutRoutes(v1, options)
   usageRoutes(v1, options)
   lagRoutes(v1, options)
+  streamRoutes(v1, options)
   tokenRoutes(v1, options, options.access.tokens)
 }
 

@@ -29,6 +29,7 @@ import { PlaneCache } from './plane-cache.ts'
 import { PlaneFollower } from './plane-follower.ts'
 import { createPolicySource } from './policy-source.ts'
 import { RolloutView } from './rollout-view.ts'
+import { STREAM_INTERVAL_MS, StreamHub } from './stream/stream-hub.ts'
 
 /** How often the revision is read and announced; a change of our own is announced at once. */
 const FOLLOW_INTERVAL_MS = 1_000
@@ -68,12 +69,14 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
   hearRecords(link, metrics, (record) => (follower.hear(record) ? loop.wake() : undefined))
   const rollouts = hearRollouts(link, cache)
   const isBusUp = (): boolean => link.isConnected()
-  observeState(registry, { cache, live, follower, isBusUp, wallMs })
-  const shared = { db, cache, live, rollouts, wallMs, log, registry, metrics }
+  const states = { isBusUp, isDatabaseUp: () => follower.isDatabaseUp() }
+  const onEnd = (reason: string): void => metrics.streamsEnded.inc({ reason })
+  const stream = new StreamHub({ cache, live, rollouts, wallMs, onEnd, ...states })
+  await repeat('stream', STREAM_INTERVAL_MS, () => stream.tickOnce())
+  observeState(registry, { cache, live, follower, stream, isBusUp, wallMs })
+  const shared = { db, cache, live, rollouts, stream, ...states, wallMs, log, registry, metrics }
   const app = await createAdminApp({
     ...shared,
-    isBusUp,
-    isDatabaseUp: () => follower.isDatabaseUp(),
     access: {
       planeToken: config.QUOTAPLANE_ADMIN_TOKEN ?? null,
       tokens,

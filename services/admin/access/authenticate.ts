@@ -15,6 +15,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Set once a request has been authenticated. */
     caller: Caller | null
+    /** Identifies the caller anew; null as long as it has not been. */
+    recheck: (() => Promise<boolean>) | null
   }
 }
 
@@ -52,16 +54,27 @@ const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS'])
 export function useAccess(app: FastifyInstance, options: AccessOptions): void {
   const planeDigest = options.planeToken === null ? null : digestOf(options.planeToken.reveal())
   app.decorateRequest('caller', null)
+  app.decorateRequest('recheck', null)
   app.addHook('onRequest', async (req, reply) => {
     const text = BEARER.exec(req.headers.authorization ?? '')?.[1]
     const caller = text === undefined ? null : await identify(text, options, planeDigest)
     if (caller === null) throw unauthenticated(reply, text !== undefined)
     req.caller = caller
+    req.recheck = async () => {
+      const again = text === undefined ? null : await identify(text, options, planeDigest)
+      return again !== null && hasScope(again, scopeOf(req))
+    }
     requireScope(caller, scopeOf(req), reply)
   })
   app.addHook('preHandler', async (req) => {
     if (req.caller !== null) requireDomain(req.caller, req)
   })
+}
+
+/** Asks again whether the caller of an authenticated request may do what it asked for: for what goes on for long. */
+export function recheckOf(req: FastifyRequest): () => Promise<boolean> {
+  if (req.recheck !== null) return req.recheck
+  throw new QuotaError('QUOTA_UNAUTHENTICATED', 'the request was not authenticated')
 }
 
 /** The caller of an authenticated request. */

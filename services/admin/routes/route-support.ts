@@ -17,6 +17,7 @@ import {
   preconditionRequired,
 } from '../preconditions.ts'
 import type { RolloutView } from '../rollout-view.ts'
+import type { StreamHub } from '../stream/stream-hub.ts'
 
 export interface AdminDeps {
   readonly db: Db
@@ -24,6 +25,7 @@ export interface AdminDeps {
   readonly live: LiveView
   readonly rollouts: RolloutView
   readonly wallMs: () => number
+  readonly stream: StreamHub
   readonly isBusUp: () => boolean
   readonly isDatabaseUp: () => boolean
   /** Called after each committed change of the plane. */

@@ -8,6 +8,7 @@ import { createAdminMetrics, observeState } from '../../../services/admin/metric
 import { PlaneCache } from '../../../services/admin/plane-cache.ts'
 import { PlaneFollower } from '../../../services/admin/plane-follower.ts'
 import { RolloutView } from '../../../services/admin/rollout-view.ts'
+import { StreamHub } from '../../../services/admin/stream/stream-hub.ts'
 import { createDatabase } from '../../../shared/postgres/client.ts'
 import type { Db } from '../../../shared/postgres/plane.ts'
 import type { Tables } from '../../../shared/postgres/tables.ts'
@@ -33,6 +34,7 @@ export interface Admin {
   readonly db: Db
   readonly live: LiveView
   readonly rollouts: RolloutView
+  readonly stream: StreamHub
   readonly tokens: TokenBook
   readonly cache: PlaneCache
   readonly follower: PlaneFollower
@@ -71,6 +73,7 @@ export async function startAdmin(
   const wallMs = (): number => clock.nowMs
   const live = new LiveView()
   const rollouts = new RolloutView()
+  const states = { isBusUp: () => false, isDatabaseUp: () => follower.isDatabaseUp() }
   const cache = new PlaneCache()
   const announced: number[] = []
   const announce = (revision: number): void => void announced.push(revision)
@@ -86,7 +89,8 @@ export async function startAdmin(
   })
   await follower.stepOnce()
   const registry = createRegistry({ service: 'admin' }, false)
-  observeState(registry, { cache, live, follower, isBusUp: () => false, wallMs })
+  const stream = new StreamHub({ cache, live, rollouts, wallMs, ...states })
+  observeState(registry, { cache, live, follower, stream, isBusUp: () => false, wallMs })
   const tokens = new TokenBook(db, wallMs)
   let changes = 0
   const app = await createAdminApp({
@@ -95,8 +99,8 @@ export async function startAdmin(
     live,
     rollouts,
     wallMs,
-    isBusUp: () => false,
-    isDatabaseUp: () => follower.isDatabaseUp(),
+    ...states,
+    stream,
     log,
     registry,
     metrics: createAdminMetrics(registry),
@@ -130,6 +134,7 @@ export async function startAdmin(
     db,
     live,
     rollouts,
+    stream,
     tokens,
     cache,
     follower,
