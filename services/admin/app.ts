@@ -29,6 +29,7 @@ import { lagRoutes } from './routes/lags.ts'
 import { overrideRoutes } from './routes/overrides.ts'
 import { policyRoutes } from './routes/policies.ts'
 import { regionRoutes } from './routes/regions.ts'
+import { revisionRoutes } from './routes/revisions.ts'
 import { rolloutRoutes } from './routes/rollouts.ts'
 import { type AdminDeps, PAGE_MAX } from './routes/route-support.ts'
 import { streamRoutes } from './routes/stream.ts'
@@ -126,6 +127,7 @@ function protectedRoutes(v1: FastifyInstance, options: AdminAppOptions): void {
   overrideRoutes(v1, options)
   applyRoutes(v1, options)
   regionRoutes(v1, options)
+  revisionRoutes(v1, options)
   auditRoutes(v1, options)
   viewRoutes(v1, options)
   rolloutRoutes(v1, options)
