@@ -25,6 +25,7 @@ import { type AdminMetrics, measureRequests } from './metrics.ts'
 import { useOneChange } from './one-change.ts'
 import { applyRoutes } from './routes/apply.ts'
 import { auditRoutes } from './routes/audit.ts'
+import { explainRoutes } from './routes/explain.ts'
 import { lagRoutes } from './routes/lags.ts'
 import { overrideRoutes } from './routes/overrides.ts'
 import { policyRoutes } from './routes/policies.ts'
@@ -130,6 +131,7 @@ function protectedRoutes(v1: FastifyInstance, options: AdminAppOptions): void {
   revisionRoutes(v1, options)
   auditRoutes(v1, options)
   viewRoutes(v1, options)
+  explainRoutes(v1, options)
   rolloutRoutes(v1, options)
   usageRoutes(v1, options)
   lagRoutes(v1, options)

@@ -44,6 +44,8 @@ const RESOURCES: Readonly<Record<string, ResourceAccess>> = {
   regions: { change: 'quota:admin', isOfNoDomain: true },
   tokens: { read: 'quota:admin', change: 'quota:admin' },
   whoami: { isOfNoDomain: true },
+  // A question too long for a path; it changes nothing.
+  explain: { change: 'quota:read' },
   rollouts: { isOfNoDomain: true },
   lags: { isOfNoDomain: true },
 }

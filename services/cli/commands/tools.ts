@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import type { Io } from '../io.ts'
+import { addExplainCommand } from './explain.ts'
 import { addImportCommand } from './import.ts'
 
 /** Adds the commands that work on policies as a whole and on an installation as a whole. */
@@ -9,4 +10,5 @@ export function addToolCommands(
   setExitCode: (code: number) => void,
 ): void {
   addImportCommand(program, io, setExitCode)
+  addExplainCommand(program, io)
 }
