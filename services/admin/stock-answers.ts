@@ -41,7 +41,7 @@ export async function answerStock(
     ({ limitId, usageEpoch }) => limits.get(limitId)?.limit.usageEpoch === usageEpoch,
   )
   const capacityOf = (limitId: number): number => limits.get(limitId)?.capacity ?? 0
-  const allotted = await allotAll(db, { region, asks }, capacityOf)
+  const allotted = await allotAll(db, { region, question: request.question, asks }, capacityOf)
   return {
     windows: opened.map(({ floors, ...window }) => ({ ...window, floor: floors[region] ?? 0 })),
     allotted: [...allotted],

@@ -5,6 +5,7 @@
  * from the region's policies, and of a counter when it runs low. What admin opened stays true in any session; an
  * answer about a counter is for the session that asked, since what was spent may have been forgotten since.
  */
+import { randomUUID } from 'node:crypto'
 import { parseCounterId } from '../../shared/core/counter-id.ts'
 import type { CounterId } from '../../shared/core/descriptor.ts'
 import { holdingOf } from '../../shared/core/enforced.ts'
@@ -42,9 +43,9 @@ export interface StockAnswer extends StockQuestion {
 /** Counters of which it is remembered how long their last allotment lasted; others grow from one token again. */
 const GIVEN_MAX = 50_000
 
-/** Waits after a question without an answer: short for one that was lost, long where answers do not come through. */
+/** Waits after a question without an answer: short for one that was lost, longer where none come through. */
 const RETRY_MS_MIN = 500
-const RETRY_MS_MAX = 30_000
+const RETRY_MS_MAX = 5_000
 
 /** Counters that may wait for an answer. More are noticed again by their next check. */
 const WANTED_MAX = 4_096
@@ -60,6 +61,8 @@ export class StockBook {
   #fence = 0
   /** A question is out: what it asks for is not asked for twice. */
   #isAsking = false
+  /** Name of the question that got no answer yet; null: the next one is new, since of an answer something may be spent. */
+  #question: string | null = null
   #retryMs = 0
   #askAtMs = 0
 
@@ -73,7 +76,7 @@ export class StockBook {
     this.#isAsking = false
   }
 
-  /** The last question got no answer. It may have been heard, and then what it gave is lost: so they become rare. */
+  /** The last question got no answer. It may have been heard, so it is asked again by its name. */
   askFailed(nowMs: number): void {
     this.#isAsking = false
     this.#retryMs = Math.min(RETRY_MS_MAX, Math.max(RETRY_MS_MIN, 2 * this.#retryMs))
@@ -116,7 +119,8 @@ export class StockBook {
     const asks = this.#asksFor(storeMs, nowMs)
     if (windows.length + asks.length === 0) return null
     this.#isAsking = true
-    return { fence: this.#fence, request: { windows, asks } }
+    this.#question ??= randomUUID()
+    return { fence: this.#fence, request: { question: this.#question, windows, asks } }
   }
 
   #windowsToOpen(storeMs: number): StockRequest['windows'] {
@@ -154,6 +158,7 @@ export class StockBook {
     const isOpened = this.#open(reply)
     if (fence !== this.#fence) return { adds: [], isOpened }
     this.#isAsking = false
+    this.#question = null
     this.#retryMs = 0
     const adds = reply.allotted.map(({ counter, startMs, from, to }) => {
       this.#remember(counter, to - from, nowMs)

@@ -89,7 +89,7 @@ export class NatsPolicyClient {
     return decodeMessage(incarnationReplySchema, reply)
   }
 
-  /** Windows opened and tokens given. Asking again gives more again: waste, and safe. */
+  /** Windows opened and tokens given. The same question again is answered as before. */
   async askStock(region: RegionId, ask: Omit<StockRequest, 'v'>): Promise<StockReply> {
     const request = JSON.stringify({ v: POLICY_MESSAGES_VERSION, ...ask })
     const reply = await this.#link.request(stockSubject(region), request, REPLY_TIMEOUT_MS)

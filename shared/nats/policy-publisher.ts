@@ -122,9 +122,9 @@ export class PolicyPublisher {
   }
 
   async #stock(message: Msg): Promise<StockReply> {
-    const { windows, asks } = decodeMessage(stockRequestSchema, message.string())
+    const { question, windows, asks } = decodeMessage(stockRequestSchema, message.string())
     const region = regionNamedBy(message)
-    const answer = await this.#options.source.answerStock(region, { windows, asks })
+    const answer = await this.#options.source.answerStock(region, { question, windows, asks })
     return { v: POLICY_MESSAGES_VERSION, ...answer }
   }
 

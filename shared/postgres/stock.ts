@@ -6,7 +6,7 @@
  */
 import { sql } from 'kysely'
 import type { RegionId } from '../core/policy.ts'
-import { allot, type Tokens } from '../core/stock/pool.ts'
+import { type Asked, allot, type Tokens } from '../core/stock/pool.ts'
 import type { Db, Trx } from './plane.ts'
 
 export interface StockWindowKey {
@@ -69,13 +69,18 @@ export async function openWindows(
 
 /**
  * Gives `region` more of each counter; `capacityOf` says how much a window holds. Counters of windows that are not
- * open are not answered. Durable once it resolves. Not idempotent: a repetition gives more.
+ * open are not answered. Durable once it resolves. A counter's last question gets the same answer again.
  */
 export async function allotAll(
   db: Db,
-  request: { readonly region: RegionId; readonly asks: readonly AccountAsk[] },
+  request: {
+    readonly region: RegionId
+    readonly question: string
+    readonly asks: readonly AccountAsk[]
+  },
   capacityOf: (limitId: number) => number,
 ): Promise<readonly AccountAnswer[]> {
+  const { region, question } = request
   if (request.asks.length === 0) return []
   return await db.transaction().execute(async (trx) => {
     const asks = inOrder(request.asks)
@@ -84,24 +89,30 @@ export async function allotAll(
     await addAccounts(trx, open)
     const accounts = await lockAccounts(trx, open)
     const answers = open.map((ask) => {
-      const allotted = accounts.get(accountKey(ask)) ?? {}
       const pool = {
         capacity: capacityOf(ask.limitId),
         floors: floors.get(windowKey(ask)) ?? {},
-        allotted,
+        ...(accounts.get(accountKey(ask)) ?? NOTHING_ALLOTTED),
       }
-      const { from, to } = allot(pool, { region: request.region, want: ask.want })
+      const { from, to } = allot(pool, { region, question, want: ask.want })
       const { limitId, usageEpoch, startMs, counter } = ask
       return { limitId, usageEpoch, startMs, counter, from, to }
     })
     await writeAccounts(
       trx,
-      request.region,
+      { region, question },
       answers.filter(({ from, to }) => to > from),
     )
     return answers
   })
 }
+
+interface Account {
+  readonly allotted: Tokens
+  readonly asked: Readonly<Record<RegionId, Asked>>
+}
+
+const NOTHING_ALLOTTED: Account = { allotted: {}, asked: {} }
 
 /** Tokens allotted so far of each counter of a window, for views. */
 export async function readAccounts(
@@ -173,7 +184,7 @@ async function addAccounts(trx: Trx, asks: readonly AccountAsk[]): Promise<void>
 async function lockAccounts(
   trx: Trx,
   asks: readonly AccountAsk[],
-): Promise<ReadonlyMap<string, Tokens>> {
+): Promise<ReadonlyMap<string, Account>> {
   if (asks.length === 0) return new Map()
   const rows = await trx
     .selectFrom('stock_accounts')
@@ -184,7 +195,7 @@ async function lockAccounts(
         asks.map((ask) => eb.tuple(ask.limitId, ask.usageEpoch, ask.startMs, ask.counter)),
       ),
     )
-    .select(['limit_id', 'usage_epoch', 'starts_ms', 'counter', 'allotted'])
+    .select(['limit_id', 'usage_epoch', 'starts_ms', 'counter', 'allotted', 'asked'])
     .orderBy('limit_id')
     .orderBy('usage_epoch')
     .orderBy('starts_ms')
@@ -193,38 +204,41 @@ async function lockAccounts(
     .execute()
   return new Map(
     rows.map((row) => {
-      const { counter, allotted } = row
+      const { counter, allotted, asked } = row
       const window = {
         limitId: row.limit_id,
         usageEpoch: row.usage_epoch,
         startMs: row.starts_ms,
       }
-      return [accountKey({ ...window, counter }), allotted]
+      return [accountKey({ ...window, counter }), { allotted, asked }]
     }),
   )
 }
 
-/** Each row gets its region's new figure and keeps those of the others. */
+/** Each row gets its region's new figure and what it answered, and keeps those of the others. */
 async function writeAccounts(
   trx: Trx,
-  region: RegionId,
+  { region, question }: { readonly region: RegionId; readonly question: string },
   answers: readonly AccountAnswer[],
 ): Promise<void> {
   if (answers.length === 0) return
   const given = JSON.stringify(
-    answers.map(({ limitId, usageEpoch, startMs, counter, to }) => ({
+    answers.map(({ limitId, usageEpoch, startMs, counter, from, to }) => ({
       limit_id: limitId,
       usage_epoch: usageEpoch,
       starts_ms: startMs,
       counter,
+      before: from,
       tokens: to,
     })),
   )
   await sql`
     update stock_accounts as account
-    set allotted = account.allotted || jsonb_build_object(${region}::text, given.tokens)
+    set allotted = account.allotted || jsonb_build_object(${region}::text, given.tokens),
+      asked = account.asked || jsonb_build_object(
+        ${region}::text, jsonb_build_object('question', ${question}::text, 'from', given.before))
     from jsonb_to_recordset(${given}::jsonb)
-      as given (limit_id bigint, usage_epoch bigint, starts_ms bigint, counter text, tokens bigint)
+      as given (limit_id bigint, usage_epoch bigint, starts_ms bigint, counter text, before bigint, tokens bigint)
     where (account.limit_id, account.usage_epoch, account.starts_ms, account.counter)
       = (given.limit_id, given.usage_epoch, given.starts_ms, given.counter)
   `.execute(trx)

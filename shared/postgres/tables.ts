@@ -10,7 +10,7 @@ import type {
   RebaseChoice,
   StoreFailureBehaviour,
 } from '../core/policy.ts'
-
+import type { Asked } from '../core/stock/pool.ts'
 import type { KeptAnswer } from './idempotency.ts'
 
 /**
@@ -216,6 +216,7 @@ interface StockAccountsTable {
   readonly starts_ms: number
   readonly counter: string
   readonly allotted: ColumnType<Readonly<Record<string, number>>, string | undefined, string>
+  readonly asked: ColumnType<Readonly<Record<string, Asked>>, string | undefined, string>
 }
 
 interface UsageHistoryTable {

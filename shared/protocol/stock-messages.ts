@@ -1,8 +1,9 @@
 /**
  * How a region is given tokens of long windows: it asks admin, over NATS, and admin's transaction decides.
  *
- * Any request may be lost, late or repeated. A repeated one gives more again, which wastes tokens and is safe: an
- * answer says what the region had before it, so nothing is ever counted twice.
+ * Any request or answer may be lost, late or repeated. A region that got no answer asks the same question again, by
+ * its name, and gets the answer that it missed. Any other question is given more, and its answer says what the region
+ * had before it, so nothing is ever counted twice.
  */
 import { z } from 'zod'
 import { TOKENS_MAX } from '../core/units.ts'
@@ -13,6 +14,9 @@ export const STOCK_WINDOWS_MAX = 256
 
 /** Most counters of one request: few enough that their rows are locked for milliseconds. */
 export const STOCK_ASKS_MAX = 256
+
+/** Names of questions are UUIDs. */
+const QUESTION_LENGTH_MAX = 64
 
 /** A counter's name is shorter; see COUNTER_NAME_LENGTH_MAX. Bytes. */
 const COUNTER_BYTES_MAX = 512
@@ -37,6 +41,8 @@ export type StockAsk = z.infer<typeof stockAskSchema>
 
 export const stockRequestSchema = z.object({
   v: version,
+  /** Names the question; the same only when it is asked again for want of an answer. */
+  question: z.string().min(1).max(QUESTION_LENGTH_MAX),
   windows: z.array(windowAskSchema).max(STOCK_WINDOWS_MAX),
   asks: z.array(stockAskSchema).max(STOCK_ASKS_MAX),
 })

@@ -1,6 +1,6 @@
 import { holdingOf, pooledTokens } from '../../shared/core/enforced.ts'
 import type { Limit, Policy } from '../../shared/core/policy.ts'
-import { allot, floorsOf, type Tokens } from '../../shared/core/stock/pool.ts'
+import { type Asked, allot, floorsOf, type Tokens } from '../../shared/core/stock/pool.ts'
 import { windowAt } from '../../shared/core/stock/stock-limit.ts'
 import { QuotaError } from '../../shared/errors.ts'
 import type { PolicySource } from '../../shared/nats/policy-publisher.ts'
@@ -16,12 +16,15 @@ export class MemoryPlane implements PolicySource {
   /** Of long windows: what is pinned for each, and what each counter was allotted. */
   readonly #floors = new Map<string, Tokens>()
   readonly #allotted = new Map<string, Tokens>()
+  readonly #asked = new Map<string, Readonly<Record<string, Asked>>>()
   members: readonly string[]
   formerMembers: readonly string[] = []
   leastIncarnations: Readonly<Record<string, number>> = {}
   revision = 1
   /** While true no question about stock is answered. */
   isStockAway = false
+  /** So many answers about stock are lost once they were worked out. */
+  stockAnswersToLose = 0
 
   constructor(members: readonly string[]) {
     this.members = members
@@ -91,10 +94,18 @@ export class MemoryPlane implements PolicySource {
       if (floors === undefined) return []
       const known = this.#allotted.get(`${window}:${ask.counter}`) ?? {}
       const capacity = pooledTokens(policy, limit.capacity)
-      const given = allot({ capacity, floors, allotted: known }, { region, want })
+      const asked = this.#asked.get(`${window}:${ask.counter}`) ?? {}
+      const { question } = request
+      const given = allot({ capacity, floors, allotted: known, asked }, { region, want, question })
       this.#allotted.set(`${window}:${ask.counter}`, { ...known, [region]: given.to })
+      const answered = { ...asked, [region]: { question, from: given.from } }
+      this.#asked.set(`${window}:${ask.counter}`, answered)
       return [{ ...ask, ...given }]
     })
+    if (allotted.length > 0 && this.stockAnswersToLose > 0) {
+      this.stockAnswersToLose -= 1
+      throw new QuotaError('QUOTA_DATABASE_UNAVAILABLE', 'the answer is lost')
+    }
     return { windows, allotted }
   }
 

@@ -19,6 +19,14 @@ export interface Pool {
   readonly floors: Tokens
   /** Given to each region so far on top of its floor. Never falls. */
   readonly allotted: Tokens
+  /** What each region's last allotment answered. */
+  readonly asked?: Readonly<Record<RegionId, Asked>>
+}
+
+/** A question that was answered, and what the region had before it. */
+export interface Asked {
+  readonly question: string
+  readonly from: number
 }
 
 /** What a region was given before an answer, and with it; `to === from`: nothing is left. */
@@ -52,12 +60,17 @@ export function floorsOf(limit: {
 /**
  * Gives `region` more of the pool: what it wants or a hundredth of what is left, whichever is more, but no more
  * than half of its equal part of that, so that no region ends up with what another then lacks.
+ *
+ * A question that was answered is answered as before: its answer was lost, so nothing of it can have been spent. A
+ * region never asks the same question once it has taken an answer in.
  */
 export function allot(
   pool: Pool,
-  ask: { readonly region: RegionId; readonly want: number },
+  ask: { readonly region: RegionId; readonly want: number; readonly question?: string | undefined },
 ): Allotment {
   const from = pool.allotted[ask.region] ?? 0
+  const last = pool.asked?.[ask.region]
+  if (last !== undefined && last.question === ask.question) return { from: last.from, to: from }
   const left = Math.max(0, pool.capacity - sum(pool.floors) - sum(pool.allotted))
   const regions = new Set([...Object.keys(pool.floors), ...Object.keys(pool.allotted), ask.region])
   const fair = Math.ceil(left / (2 * regions.size))

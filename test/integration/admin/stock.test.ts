@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answerStock } from '../../../services/admin/stock-answers.ts'
 import type { StockRequest } from '../../../shared/protocol/stock-messages.ts'
@@ -51,7 +52,7 @@ async function stored(): Promise<{ id: number; usage_epoch: number }> {
 const ask = (region: string, request: Partial<Omit<StockRequest, 'v'>>) =>
   answerStock(admin.db, {
     region,
-    request: { windows: [], asks: [], ...request },
+    request: { question: randomUUID(), windows: [], asks: [], ...request },
     nowMs: admin.clock.nowMs,
   })
 const open = async (region: string, atMs = admin.clock.nowMs, usageEpoch = 0) =>

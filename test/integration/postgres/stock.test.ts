@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { createDatabase } from '../../../shared/postgres/client.ts'
@@ -46,7 +47,7 @@ const ask = (counter: string, want = 10) => ({
   want,
 })
 const give = (region: string, ...asks: ReturnType<typeof ask>[]) =>
-  allotAll(db, { region, asks }, () => 100)
+  allotAll(db, { region, question: randomUUID(), asks }, () => 100)
 
 describe('a long window', () => {
   it('keeps the floors that it was opened with', async () => {
@@ -59,6 +60,19 @@ describe('a long window', () => {
     await openWindows(db, [window()])
     expect(await openWindows(db, [window({ endMs: 3_000 })])).toMatchObject([{ endMs: 3_000 }])
     expect(await openWindows(db, [window()])).toMatchObject([{ endMs: 3_000 }])
+  })
+
+  it('answers a question that is asked again as before, and gives nothing twice for it', async () => {
+    await openWindows(db, [window()])
+    await give('a', ask('k', 3))
+    const question = randomUUID()
+    const asking = { region: 'a', question, asks: [ask('k', 10)] }
+    const first = await allotAll(db, asking, () => 100)
+    const again = await Promise.all([1, 2, 3].map(() => allotAll(db, asking, () => 100)))
+    expect(first).toMatchObject([{ from: 3, to: 13 }])
+    expect(again).toEqual([first, first, first])
+    await give('b', ask('k', 10))
+    expect(await give('a', ask('k', 10))).toMatchObject([{ from: 13, to: 23 }])
   })
 
   it('gives each token once to however many that ask at once', async () => {

@@ -80,6 +80,17 @@ describe('two regions with the stock of a month', () => {
     await spend(plane.eu, 50, 'initech')
   })
 
+  it('waste nothing of what is given by an answer that is lost', async () => {
+    const before = together()
+    plane.admin.plane.stockAnswersToLose = 1
+    await spend(plane.us, 60, 'hooli')
+    expect(plane.admin.plane.stockAnswersToLose).toBe(0)
+    await exhaust('hooli')
+    expect(together() - before).toBeLessThanOrEqual(CAPACITY)
+    // It gave a hundredth of the window.
+    expect(together() - before).toBeGreaterThan(CAPACITY * 0.99)
+  })
+
   it('lose nothing when another daemon takes over', async () => {
     const before = together()
     await spend(plane.us, 60, 'umbrella')

@@ -9,7 +9,7 @@ import {
   storeStock,
   takeStock,
 } from '../../../shared/core/stock/counter.ts'
-import { allot, floorsOf, type Tokens } from '../../../shared/core/stock/pool.ts'
+import { type Asked, allot, floorsOf, type Tokens } from '../../../shared/core/stock/pool.ts'
 import { randomOf } from '../../support/random.ts'
 
 /** Rules, each of which lets a window be overspent when it is left out. */
@@ -23,6 +23,9 @@ export const STOCK_MUTANTS = {
   'blind-as-fresh':
     'a counter that is gone has spent nothing of a window that is older than the boot',
   'unknown-as-zero': 'what was allotted before a boot does not count as spent after it',
+  'question-after-answer':
+    'a question about a long window is asked again by its name though it was answered',
+  'any-question-repeated': 'admin takes any question of a region for the one that it answered last',
   'answer-across-sessions':
     'an allotment is used in another session than the one that asked for it',
 } as const
@@ -33,6 +36,7 @@ interface Answer {
   readonly region: number
   readonly fence: number
   readonly startUs: number
+  readonly question: string
   readonly from: number
   readonly to: number
 }
@@ -54,6 +58,8 @@ interface Region {
   saved: StockState | null
   /** The daemon's session, and the one of a daemon that it replaced and that may still be alive. */
   fence: number
+  /** Name of the question that got no answer yet. */
+  question: string | null
   readonly opened: Map<number, OpenedWindow>
 }
 
@@ -82,9 +88,11 @@ export function runStock(
   let split = newSplit()
   let nowUs = 10 * WINDOW_US
   let fences = 0
+  let questions = 0
   let isPostgresUp = true
   const pinned = new Map<number, Tokens>()
   const rows = new Map<number, Record<string, number>>()
+  const lastAsked = new Map<number, Readonly<Record<string, Asked>>>()
   const spentIn = new Map<number, number>()
   let asks: Ask[] = []
   let answers: Answer[] = []
@@ -98,6 +106,7 @@ export function runStock(
       redis: { boot: 0, startUs: 0, fence: fences, serving: true, state: null },
       saved: null,
       fence: fences,
+      question: null,
       opened: new Map(),
     }
   })
@@ -154,9 +163,11 @@ export function runStock(
     const { startUs } = settled.window
     const have = settled.allotted ?? 0
     const want = 1 + random.below(4)
-    asks.push({ region: regions.indexOf(region), fence: region.fence, startUs, want, have })
+    region.question ??= `question ${++questions}`
+    const { fence, question } = region
+    asks.push({ region: regions.indexOf(region), fence, question, startUs, want, have })
     if (mutant !== 'before-durable') return
-    add(region, { region: 0, fence: 0, startUs, from: have, to: have + want }, 0)
+    add(region, { region: 0, fence: 0, question, startUs, from: have, to: have + want }, 0)
   }
 
   const answerOne = (): void => {
@@ -166,16 +177,32 @@ export function runStock(
     answer(asked)
   }
 
+  const setAside = (startUs: number): Tokens => {
+    if (mutant === 'floors-free') return {}
+    return mutant === 'floors-not-pinned' ? floors() : (pinned.get(startUs) ?? {})
+  }
+
   /** The admin's transaction. */
   const answer = (asked: Ask): void => {
     const name = names[asked.region] ?? ''
     const row = rows.get(asked.startUs) ?? {}
     const known = mutant === 'own-memory' ? { ...row, [name]: asked.have } : row
-    const pin = mutant === 'floors-not-pinned' ? floors() : (pinned.get(asked.startUs) ?? {})
-    const pool = { capacity, floors: mutant === 'floors-free' ? {} : pin, allotted: known }
-    const given = allot(pool, { region: name, want: asked.want })
+    const last = lastAsked.get(asked.startUs) ?? {}
+    const pool = { capacity, floors: setAside(asked.startUs), allotted: known, asked: last }
+    const question =
+      mutant === 'any-question-repeated' && chance(50) ? last[name]?.question : asked.question
+    const given = allot(pool, { region: name, want: asked.want, question })
     rows.set(asked.startUs, { ...known, [name]: given.to })
+    const { from } = given
+    if (given.to > from) {
+      lastAsked.set(asked.startUs, { ...last, [name]: { question: asked.question, from } })
+    }
     answers.push({ ...asked, ...given })
+  }
+
+  const noteAnswered = (region: Region, question: string): void => {
+    if (mutant === 'question-after-answer' || region.question !== question) return
+    region.question = null
   }
 
   const receiveOne = (): void => {
@@ -186,6 +213,7 @@ export function runStock(
     // A daemon drops what an earlier session asked for; the store refuses a daemon with an earlier fence.
     if (mutant !== 'answer-across-sessions' && answer.fence !== region.redis.fence) return
     add(region, answer, lowMark(answer))
+    noteAnswered(region, answer.question)
   }
 
   /** A daemon opens the store: after a loss it begins a new boot, and only then are checks served. */

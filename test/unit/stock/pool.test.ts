@@ -34,6 +34,23 @@ describe('the pool of a long window', () => {
     )
   })
 
+  it('answers a question that is asked again as before, and any other with more', () => {
+    const pool = { capacity: 100, floors: {}, allotted: { a: 30, b: 5 } }
+    const asked = { a: { question: 'one', from: 20 } }
+    expect(allot({ ...pool, asked }, { region: 'a', want: 5, question: 'one' })).toEqual({
+      from: 20,
+      to: 30,
+    })
+    for (const other of [
+      { region: 'a', question: 'two' },
+      { region: 'a' },
+      { region: 'b', question: 'one' },
+    ]) {
+      const { from, to } = allot({ ...pool, asked }, { want: 5, ...other })
+      expect([from, to - from]).toEqual([other.region === 'a' ? 30 : 5, 5])
+    }
+  })
+
   it('is given out whole to the one region that asks', () => {
     const floors = { a: 1, b: 1 }
     const allotted = { a: 0 }
