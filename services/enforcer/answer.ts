@@ -14,7 +14,7 @@ import {
   writeRateLimitHeaders,
 } from '../../shared/protocol/rate-limit-headers.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
-import type { Verdict } from './decide.ts'
+import type { Verdict } from './conclude.ts'
 import type { NamedAsk } from './named-ask.ts'
 import type { Decided } from './slot-group.ts'
 

@@ -7,12 +7,10 @@
  */
 import type { PolicyIndex } from '../../shared/core/policy-index.ts'
 import { QuotaError } from '../../shared/errors.ts'
-import { countDecision } from './metrics.ts'
-import { type AsideDescriptor, type Ask, type SplitAsk, singlePart, splitAsk } from './parts.ts'
+import { conclude, type Verdict } from './conclude.ts'
+import { type Ask, type SplitAsk, splitAsk } from './parts.ts'
 import {
   type DecideContext,
-  type Decided,
-  decidedByStore,
   decideGroup,
   denialsOf,
   type GroupPart,
@@ -20,24 +18,8 @@ import {
   giveBackGroup,
   readGroup,
 } from './slot-group.ts'
-import { evaluateWatches, type Watched } from './watch.ts'
-
-/** The outcome of a check, its decisions in the order of the request. */
-export interface Verdict {
-  readonly allowed: boolean
-  /** Highest policy revision that this enforcer applies. */
-  readonly revision: number
-  readonly degraded: boolean
-  readonly decided: readonly Decided[]
-  /** What is watched beside the check and does not change its answer. */
-  readonly watched: readonly Watched[]
-  /** Positions of the descriptors that are unlimited. */
-  readonly unlimited: readonly number[]
-  /** True when no policy governs any descriptor. */
-  readonly unmatched: boolean
-  /** When the store admitted the check, by Redis TIME; the earliest of several parts. Null where it did not. */
-  readonly admittedAtUs: number | null
-}
+import { askSole, type SoleAsk, soleAsk, soleVerdict, type VerdictWaiter } from './sole-check.ts'
+import { evaluateWatches } from './watch.ts'
 
 /**
  * The verdict on `ask`.
@@ -49,15 +31,53 @@ export interface Verdict {
  * or what an operator wants in an outage, so any answer would be made up. Once they are known an outage never
  * throws. QUOTA_OVERLOADED passes through, with nothing spent.
  */
-export async function decide(context: DecideContext, ask: Ask): Promise<Verdict> {
-  const leased = decideAtOnce(context, ask)
-  if (leased !== null) return leased
+export function decide(context: DecideContext, ask: Ask): Promise<Verdict> {
+  return new Promise((resolve, reject) => decideThen(context, ask, { resolve, reject }))
+}
+
+/** As `decide`, without a promise where none is needed; never throws. */
+export function decideThen(context: DecideContext, ask: Ask, waiter: VerdictWaiter): void {
+  try {
+    const index = context.policies.current()
+    const asked = index === null ? null : soleAsk(context, index, ask)
+    if (asked === null) {
+      decideParts(context, index, ask).then(waiter.resolve, waiter.reject)
+      return
+    }
+    const leased = takeLease(context, asked)
+    if (leased === null) askSole(context, asked, waiter)
+    else waiter.resolve(leased)
+  } catch (err) {
+    waiter.reject(err)
+  }
+}
+
+/**
+ * The verdict on a check of one descriptor whose limit is leased; null where more is needed.
+ *
+ * Neither waits nor asks: it is what makes hot keys cheap.
+ */
+export function decideAtOnce(context: DecideContext, ask: Ask): Verdict | null {
+  const { leases } = context
   const index = context.policies.current()
+  if (leases === undefined || leases.size === 0 || index === null) return null
+  const asked = soleAsk(context, index, ask)
+  return asked === null ? null : takeLease(context, asked)
+}
+
+function takeLease(context: DecideContext, asked: SoleAsk): Verdict | null {
+  const taken = context.leases?.takeOne(asked.sole, asked.ask.cost, asked.index.version) ?? null
+  return taken === null ? null : soleVerdict(context, asked, taken)
+}
+
+async function decideParts(
+  context: DecideContext,
+  index: PolicyIndex | null,
+  ask: Ask,
+): Promise<Verdict> {
   if (index === null) {
     throw new QuotaError('QUOTA_STORE_UNAVAILABLE', 'no policies have been read from Redis yet')
   }
-  const single = singlePart(context, index, ask)
-  if (single !== null) return conclude(context, [await decideGroup(context, single, ask.cost)])
   const { parts, aside } = splitAsk(context, index, ask)
   const [only] = parts
   if (aside.length > 0) return await decideBesides(context, { ask, index, parts, aside })
@@ -66,28 +86,6 @@ export async function decide(context: DecideContext, ask: Ask): Promise<Verdict>
       ? [await decideGroup(context, only, only.cost)]
       : await decideGroups(context, parts)
   return conclude(context, results)
-}
-
-/**
- * The verdict on a check of one descriptor whose limits are all leased; null where more is needed.
- *
- * Neither waits nor asks: it is what makes hot keys cheap.
- */
-export function decideAtOnce(context: DecideContext, ask: Ask): Verdict | null {
-  const { leases } = context
-  if (leases === undefined || leases.size === 0 || ask.terms !== undefined) return null
-  const [descriptor] = ask.descriptors
-  const index = context.policies.current()
-  if (index === null || descriptor === undefined || ask.descriptors.length > 1) return null
-  const route = context.routes.find(index, ask.domain, descriptor)
-  if (route.denying.length > 0 || route.watches.length > 0 || route.unlimited) return null
-  const { group, targets } = route
-  const answer = leases.take({ group, targets, cost: ask.cost }, index.version)
-  if (answer === null) return null
-  const routed = [{ position: 0, descriptor, override: null, route }]
-  const { domain, cost, requestId } = ask
-  const part = { domain, index, group, cost, requestId, routed }
-  return conclude(context, [decidedByStore(part, answer)])
 }
 
 interface SplitCheck extends SplitAsk {
@@ -136,39 +134,4 @@ async function decideGroups(
     admitted.push({ result, cost: part.cost })
   }
   return admitted.map(({ result }) => result)
-}
-
-function conclude(
-  context: DecideContext,
-  results: readonly GroupResult[],
-  aside: readonly AsideDescriptor[] = [],
-): Verdict {
-  const [only] = results
-  const decided =
-    only !== undefined && results.length === 1
-      ? only.decided
-      : results.flatMap((result) => result.decided).sort((a, b) => a.position - b.position)
-  let degraded = false
-  for (const { limit, decision, degraded: reason } of decided) {
-    countDecision(limit.cells, decision, reason)
-    degraded ||= reason !== null
-  }
-  const allowed = results.every((result) => result.allowed)
-  const unlimited = aside.filter(({ route }) => route.unlimited).map(({ position }) => position)
-  const unmatched = decided.length === 0 && aside.length === 0
-  if (unmatched) context.metrics.unmatchedChecks.count++
-  context.metrics.checks[allowed ? 'allowed' : 'denied'].count++
-  const revision = context.policies.current()?.revision ?? 0
-  const admittedAtUs = allowed ? earliest(results) : null
-  const watched: readonly Watched[] = []
-  return { allowed, revision, degraded, decided, watched, unlimited, unmatched, admittedAtUs }
-}
-
-/** A refund by it is then never more than the store would give back for any part. */
-function earliest(results: readonly GroupResult[]): number | null {
-  let earliestUs: number | null = null
-  for (const { answered } of results) {
-    if (answered !== null) earliestUs = Math.min(earliestUs ?? answered.atUs, answered.atUs)
-  }
-  return earliestUs
 }

@@ -21,6 +21,7 @@ import type {
 } from '../../shared/core/ports.ts'
 import { isQuotaError } from '../../shared/errors.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
+import { TurnClock } from './turn-clock.ts'
 
 /** How often denials are counted in Redis; the daemon reads them once a second. */
 export const DENIALS_TICK_MS = 100
@@ -65,6 +66,7 @@ export class DeniedKeys {
   denied = 0
   readonly #log: DenialLog
   readonly #clock: Clock
+  readonly #turnClock: TurnClock
   readonly #kept = new Map<string, Kept>()
   readonly #uncounted = new Map<string, Uncounted>()
   /** By slot group: when news of one of its counters came last. */
@@ -75,6 +77,7 @@ export class DeniedKeys {
   constructor(options: { readonly log: DenialLog; readonly clock: Clock }) {
     this.#log = options.log
     this.#clock = options.clock
+    this.#turnClock = new TurnClock(options.clock)
   }
 
   /** Counters kept. */
@@ -88,6 +91,11 @@ export class DeniedKeys {
 
   nowMs(): number {
     return this.#clock.monotonicMs()
+  }
+
+  /** An instant not after the present, for what is sent in this turn of the event loop. */
+  sentMs(): number {
+    return this.#turnClock.monotonicMs()
   }
 
   /** Denies a check of one counter that is known to deny it still; null where Redis is to be asked. */

@@ -1,5 +1,5 @@
 import type { Algorithm, RegionLimit } from '../../shared/core/policy.ts'
-import type { CheckTarget, GroupCheck } from '../../shared/core/ports.ts'
+import type { CheckTarget } from '../../shared/core/ports.ts'
 
 /** Checks of a counter within HOT_TICKS from which on it is leased: about 1,000 a second and more. */
 const HOT_CHECKS = 48
@@ -20,17 +20,27 @@ export class HotCounters {
   #unsampled = 0
   #ticks = 0
 
-  /** The targets of `check` that are hot by now; none of most checks. */
-  see(check: GroupCheck): readonly CheckTarget[] {
-    this.#unsampled += 1
-    if (this.#unsampled < SAMPLE || check.cost === 0) return NONE
-    this.#unsampled = 0
-    return check.targets.filter((target) => isLeased(target.limit) && this.#isHot(target.counter))
+  /** Those of `targets` that are hot by now; none of most checks. */
+  see(targets: readonly CheckTarget[], cost: number): readonly CheckTarget[] {
+    if (!this.#isSampled(cost)) return NONE
+    return targets.filter((target) => isLeased(target.limit) && this.#isHot(target.counter))
+  }
+
+  /** Whether `target` is hot by now. */
+  seeOne(target: CheckTarget, cost: number): boolean {
+    return this.#isSampled(cost) && isLeased(target.limit) && this.#isHot(target.counter)
   }
 
   tick(): void {
     this.#ticks += 1
     if (this.#ticks % HOT_TICKS === 0) this.#watched.clear()
+  }
+
+  #isSampled(cost: number): boolean {
+    this.#unsampled += 1
+    if (this.#unsampled < SAMPLE || cost === 0) return false
+    this.#unsampled = 0
+    return true
   }
 
   #isHot(counter: string): boolean {

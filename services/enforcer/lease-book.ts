@@ -17,10 +17,13 @@ import type {
   GroupCheck,
   LeaseStore,
   LimitDecision,
+  SoleCheck,
 } from '../../shared/core/ports.ts'
 import { isQuotaError } from '../../shared/errors.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
 import { HotCounters } from './hot-counters.ts'
+import type { SoleRoute } from './route.ts'
+import { TurnClock } from './turn-clock.ts'
 
 /** How often blocks are looked at. Twice in this time a block must be able to come back before it ends. */
 export const LEASE_TICK_MS = 20
@@ -39,26 +42,42 @@ const PAUSE_MS = 250
 
 interface Block {
   readonly id: string
-  readonly size: number
+  /** Another block is asked for below so many tokens. */
+  readonly refillAt: number
   readonly atUs: number
   readonly deadlineMs: number
   tokens: number
 }
 
-interface Held {
+class Held {
   readonly group: number
   readonly version: number
   readonly target: CheckTarget
-  block: Block | null
-  next: Block | null
-  remaining: number
-  resetMs: number
-  isAsking: boolean
+  /** False once it was given up. */
+  isHeld = true
+  block: Block | null = null
+  next: Block | null = null
+  remaining = 0
+  resetMs = 0
+  isAsking = false
   /** Tokens spent since the last tick, and smoothed over the ticks before. */
-  spent: number
-  spentPerTick: number
-  idleTicks: number
-  pausedUntilMs: number
+  spent = 0
+  spentPerTick = SPENT_PER_TICK_FIRST
+  idleTicks = 0
+  pausedUntilMs = 0
+
+  constructor(group: number, target: CheckTarget, version: number) {
+    this.group = group
+    this.target = target
+    this.version = version
+  }
+}
+
+/** What a leased counter says of one check. */
+export interface Taken {
+  readonly decision: LimitDecision
+  /** When the block was granted, by Redis TIME. */
+  readonly atUs: number
 }
 
 /** What is counted of leases. */
@@ -75,6 +94,7 @@ export class LeaseBook {
   readonly #owner: string
   readonly #held = new Map<string, Held>()
   readonly #hot = new HotCounters()
+  readonly #turnClock: TurnClock
   readonly #asked = new Set<Promise<unknown>>()
   #ids = 0
   #isClosed = false
@@ -88,6 +108,7 @@ export class LeaseBook {
     this.#store = options.store
     this.#clock = options.clock
     this.#owner = options.owner
+    this.#turnClock = new TurnClock(options.clock)
   }
 
   /** Counters leased at present. */
@@ -114,12 +135,29 @@ export class LeaseBook {
     return this.#spend(all, check.cost)
   }
 
+  /** As `take` of the one limit of a route. */
+  takeOne(route: SoleRoute, cost: number, version: number): Taken | null {
+    if (this.#held.size === 0 || cost === 0) return null
+    const held = this.#leaseOf(route)
+    if (held === null) return null
+    const nowMs = this.#turnClock.monotonicMs()
+    const block =
+      held.version === version && covers(held.block, cost, nowMs)
+        ? held.block
+        : (this.#usable(route.target, cost, { version, nowMs })?.block ?? null)
+    return block === null ? null : { decision: this.#spendOf(held, block, cost), atUs: block.atUs }
+  }
+
   /** Notes a check that goes to Redis: a counter that is asked for often is leased from then on. */
   watch(check: GroupCheck, version: number): void {
-    for (const target of this.#hot.see(check)) {
-      const isRoom = this.#held.size < HELD_MAX && !this.#isClosed
-      if (isRoom && !this.#held.has(target.counter)) this.#hold(check, target, version)
+    for (const target of this.#hot.see(check.targets, check.cost)) {
+      this.#holdHot(check.group, target, version)
     }
+  }
+
+  /** As `watch` of one target. */
+  watchOne({ group, target, cost, version }: SoleCheck): void {
+    if (this.#hot.seeOne(target, cost)) this.#holdHot(group, target, version)
   }
 
   /** Every LEASE_TICK_MS. Never rejects: what cannot go back ends by itself. */
@@ -127,12 +165,12 @@ export class LeaseBook {
     this.#hot.tick()
     const nowMs = this.#clock.monotonicMs()
     const returns: Promise<void>[] = []
-    for (const [counter, held] of this.#held) {
+    for (const held of this.#held.values()) {
       held.spentPerTick = (held.spentPerTick + held.spent) / 2
       held.idleTicks = held.spent === 0 ? held.idleTicks + 1 : 0
       held.spent = 0
       const isIdle = held.idleTicks >= 2 && nowMs >= held.pausedUntilMs && !held.isAsking
-      if (isIdle) this.#held.delete(counter)
+      if (isIdle) this.#drop(held)
       returns.push(...this.#retire(held, isIdle ? Number.POSITIVE_INFINITY : nowMs))
       if (!isIdle && held.block === null && held.next === null) this.#ask(held)
     }
@@ -143,10 +181,24 @@ export class LeaseBook {
   async close(): Promise<void> {
     this.#isClosed = true
     const all = [...this.#held.values()]
-    this.#held.clear()
+    for (const held of all) this.#drop(held)
     const returns = all.flatMap((held) => this.#retire(held, Number.POSITIVE_INFINITY))
     // A block that is on its way goes back as soon as it is here.
     await Promise.all([...returns, ...this.#asked])
+  }
+
+  /** What is held of the counter of `route`, remembered with it. */
+  #leaseOf(route: SoleRoute): Held | null {
+    const { lease } = route
+    if (lease instanceof Held && lease.isHeld) return lease
+    const held = this.#held.get(route.target.counter) ?? null
+    route.lease = held
+    return held
+  }
+
+  #drop(held: Held): void {
+    held.isHeld = false
+    this.#held.delete(held.target.counter)
   }
 
   #usable(
@@ -158,8 +210,11 @@ export class LeaseBook {
     if (held === undefined) return null
     if (held.version !== version) {
       // Its numbers may have changed; what is left goes back under those that are in force.
-      this.#held.delete(target.counter)
-      void Promise.all(this.#retire({ ...held, target, version }, Number.POSITIVE_INFINITY))
+      this.#drop(held)
+      const successor = new Held(held.group, target, version)
+      successor.block = held.block
+      successor.next = held.next
+      void Promise.all(this.#retire(successor, Number.POSITIVE_INFINITY))
       return null
     }
     if (covers(held.block, cost, nowMs)) return held
@@ -180,38 +235,25 @@ export class LeaseBook {
     for (const held of all) {
       const { block } = held
       if (block === null) continue
-      block.tokens -= cost
-      held.spent += cost
       atUs = block.atUs
-      this.counts.admitted += cost
-      const remaining = held.remaining + block.tokens
-      decisions.push({
-        allowed: true,
-        reason: null,
-        remaining,
-        resetMs: held.resetMs,
-        retryAfterMs: null,
-      })
-      if (block.tokens < block.size * LEASE_REFILL_PART) this.#ask(held)
+      decisions.push(this.#spendOf(held, block, cost))
     }
     return { atUs, decisions }
   }
 
-  #hold({ group }: GroupCheck, target: CheckTarget, version: number): void {
-    const held: Held = {
-      group,
-      version,
-      target,
-      block: null,
-      next: null,
-      remaining: 0,
-      resetMs: 0,
-      isAsking: false,
-      spent: 0,
-      spentPerTick: SPENT_PER_TICK_FIRST,
-      idleTicks: 0,
-      pausedUntilMs: 0,
-    }
+  #spendOf(held: Held, block: Block, cost: number): LimitDecision {
+    block.tokens -= cost
+    held.spent += cost
+    this.counts.admitted += cost
+    if (block.tokens < block.refillAt) this.#ask(held)
+    const remaining = held.remaining + block.tokens
+    return { allowed: true, reason: null, remaining, resetMs: held.resetMs, retryAfterMs: null }
+  }
+
+  #holdHot(group: number, target: CheckTarget, version: number): void {
+    const isRoom = this.#held.size < HELD_MAX && !this.#isClosed
+    if (!isRoom || this.#held.has(target.counter)) return
+    const held = new Held(group, target, version)
     this.#held.set(target.counter, held)
     this.#ask(held)
   }
@@ -244,7 +286,7 @@ export class LeaseBook {
         const deadlineMs = leaseDeadlineMs(sentMs, grant.lifeMs)
         held.next = {
           id: ask.id,
-          size: grant.tokens,
+          refillAt: grant.tokens * LEASE_REFILL_PART,
           atUs: grant.atUs,
           deadlineMs,
           tokens: grant.tokens,

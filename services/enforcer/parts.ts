@@ -32,20 +32,6 @@ export interface SplitAsk {
   readonly aside: readonly AsideDescriptor[]
 }
 
-/** The whole of an ask for one descriptor that the store alone decides, as most are; null for any other. */
-export function singlePart(
-  context: DecideContext,
-  index: PolicyIndex,
-  { domain, descriptors, cost, requestId, terms }: Ask,
-): GroupPart | null {
-  const [descriptor] = descriptors
-  if (descriptor === undefined || descriptors.length > 1 || terms !== undefined) return null
-  const route = context.routes.find(index, domain, descriptor)
-  if (route.targets.length === 0 || !isPlain(route)) return null
-  const routed = [{ position: 0, descriptor, override: null, route }]
-  return { domain, index, group: route.group, cost, requestId, routed }
-}
-
 /** The parts of `ask`, and what of it goes another way than to the store. */
 export function splitAsk(context: DecideContext, index: PolicyIndex, ask: Ask): SplitAsk {
   const { domain } = ask

@@ -18,7 +18,7 @@ import {
 } from '../../shared/protocol/rls-messages.ts'
 import { parseRlsRequest, type RlsAsk } from '../../shared/protocol/rls-request.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
-import type { Verdict } from './decide.ts'
+import type { Verdict } from './conclude.ts'
 import { nameAsk } from './named-ask.ts'
 import type { Ask } from './parts.ts'
 import { type CheckRunner, runCheck } from './run-check.ts'

@@ -32,6 +32,14 @@ export interface Watch extends LimitSet {
 }
 export type WatchKind = 'shadow' | 'candidate'
 
+/** The one limit of a route that has no more to it, and its counter. */
+export interface SoleRoute {
+  readonly limit: EnforcedLimit
+  readonly target: CheckTarget
+  /** What is leased of the counter; kept by the lease book. */
+  lease: unknown
+}
+
 /** The limits that govern a descriptor; all are empty when no policy does. */
 export interface Route extends LimitSet {
   readonly group: number
@@ -41,6 +49,8 @@ export interface Route extends LimitSet {
   /** The policy that governs, and those that it puts out of force for the check. */
   readonly policy: RoutePolicy
   readonly watches: readonly Watch[]
+  /** Of most routes; null where a check takes more than asking the store for one limit. */
+  readonly sole: SoleRoute | null
 }
 
 export interface RoutePolicy {
@@ -60,6 +70,7 @@ export const UNMATCHED: Route = {
   unlimited: false,
   policy: NO_POLICY,
   watches: [],
+  sole: null,
 }
 
 /** Where a descriptor leads whose policy another one of the check replaces: nowhere. */
@@ -77,4 +88,12 @@ export const DENY_ALL: Decision = {
 /** Whether a route is only what most are: limits that the store decides. */
 export function isPlain({ denying, unlimited, watches }: Route): boolean {
   return denying.length === 0 && !unlimited && watches.length === 0
+}
+
+/** The one limit of a route, if that is all there is; a limit that counts holders takes more. */
+export function soleRouteOf({ limits, targets }: LimitSet): SoleRoute | null {
+  const [limit] = limits
+  const [target] = targets
+  if (limit === undefined || target === undefined || limits.length > 1) return null
+  return limit.limit.algorithm === 'concurrency' ? null : { limit, target, lease: null }
 }

@@ -12,44 +12,27 @@ import {
 } from '../../shared/core/variant-index.ts'
 import { decisionTemplate } from '../../shared/protocol/check-answer.ts'
 import { limitWords } from '../../shared/protocol/limit-words.ts'
+import { KeptRoutes } from './kept-routes.ts'
 import type { PolicyCells } from './metrics.ts'
 import {
   type EnforcedLimit,
+  isPlain,
   type LimitSet,
   type Route,
   type RoutePolicy,
+  soleRouteOf,
   UNMATCHED,
   type Watch,
 } from './route.ts'
 
 export type { EnforcedLimit, Route } from './route.ts'
 
-import { RouteMemo } from './route-memo.ts'
-
-/**
- * Routes kept in each of the two generations, and characters of their keys. Holding too few costs time and never a
- * wrong count: counters live in Redis. With both together the table takes about 125 MB, whatever callers send.
- */
-const GENERATION_ROUTES_MAX = 131_072
-const GENERATION_CHARS_MAX = 6_000_000
-
-/** Longer descriptors are worked out each time, so that what callers send cannot fill the memory. */
-const KEPT_KEY_LENGTH_MAX = 512
-
-/**
- * Finds routes and remembers them, within a bound and until the policies change.
- *
- * Two generations instead of a list ordered by use: when the young one is full it becomes the old one, and what
- * is asked for again moves back. A look-up then is one Map access, and nothing is moved on most of them.
- */
+/** Finds routes and remembers them, within a bound and until the policies change. */
 export class RouteTable {
   readonly #cellsOf: (policy: string) => PolicyCells
   readonly #enforced = new WeakMap<RegionPolicy, EnforcedPolicy>()
   #index: PolicyIndex | null = null
-  #young = new Map<string, Route>()
-  #old = new Map<string, Route>()
-  #youngChars = 0
-  readonly #memo = new RouteMemo()
+  readonly #kept = new KeptRoutes()
 
   constructor(cellsOf: (policy: string) => PolicyCells) {
     this.#cellsOf = cellsOf
@@ -57,43 +40,20 @@ export class RouteTable {
 
   /** Number of routes kept. */
   get size(): number {
-    return this.#young.size + this.#old.size
+    return this.#kept.size
   }
 
   /** The route of `descriptor` under `index`; equal descriptors get the same object while both are kept. */
   find(index: PolicyIndex, domain: string, descriptor: Descriptor): Route {
-    if (index !== this.#index) this.#startOver(index)
-    const noted = this.#memo.find(domain, descriptor)
-    if (noted !== null) return noted
-    const key = routeKey(domain, descriptor)
-    const young = this.#young.get(key)
-    if (young !== undefined) {
-      if (key.length <= KEPT_KEY_LENGTH_MAX) this.#memo.keep(domain, descriptor, young)
-      return young
+    if (index !== this.#index) {
+      this.#index = index
+      this.#kept.clear()
     }
-    const route = this.#old.get(key) ?? this.#build(index, domain, descriptor)
-    if (key.length <= KEPT_KEY_LENGTH_MAX) this.#keep(key, route)
+    const kept = this.#kept.find(domain, descriptor)
+    if (kept !== null) return kept
+    const route = this.#build(index, domain, descriptor)
+    this.#kept.keep(domain, descriptor, route)
     return route
-  }
-
-  #startOver(index: PolicyIndex): void {
-    this.#index = index
-    this.#young = new Map()
-    this.#old = new Map()
-    this.#youngChars = 0
-    this.#memo.clear()
-  }
-
-  #keep(key: string, route: Route): void {
-    const isFull =
-      this.#young.size >= GENERATION_ROUTES_MAX || this.#youngChars >= GENERATION_CHARS_MAX
-    if (isFull) {
-      this.#old = this.#young
-      this.#young = new Map()
-      this.#youngChars = 0
-    }
-    this.#young.set(key, route)
-    this.#youngChars += key.length
   }
 
   #build(index: PolicyIndex, domain: string, descriptor: Descriptor): Route {
@@ -112,7 +72,8 @@ export class RouteTable {
     const live = liveOf(all)
     if (kind === 'deny' && !policy.shadow) return { ...matched, denying: live }
     const watches = watchesOf(policy, all, setOf)
-    return { ...matched, ...setOf(policy.shadow ? [] : live), watches }
+    const route = { ...matched, ...setOf(policy.shadow ? [] : live), watches }
+    return { ...route, sole: isPlain(route) ? soleRouteOf(route) : null }
   }
 
   #enforce(policy: RegionPolicy): EnforcedPolicy {
@@ -182,6 +143,7 @@ function limitSet(
   const targets = asked.map(({ limit }) => ({
     limit,
     counter: counterId({ group, limitId: limit.id, usageEpoch: limit.usageEpoch, name }),
+    notes: null,
   }))
   const denying = isEach ? NONE : limits.filter(({ limit }) => limit.capacity === 0)
   return { limits: asked, targets, denying }
@@ -214,15 +176,6 @@ function watchesOf(
     watches.push({ ...setOf([one]), kind: 'candidate', inPlaceOf, cells })
   }
   return watches
-}
-
-/** Injective by lengths, which is cheaper than the escapes of a counter's name. */
-function routeKey(domain: string, descriptor: Descriptor): string {
-  let key = `${domain.length}:${domain}`
-  for (const { key: name, value } of descriptor.entries) {
-    key += `${name.length}.${value.length}:${name}${value}`
-  }
-  return key
 }
 
 function sha256(text: string): string {

@@ -95,7 +95,8 @@ export function decideGroup(
   )
 }
 
-async function decideOtherwise(
+/** Decides what the store did not: by newer policies, or as each policy wants it. */
+export async function decideOtherwise(
   context: DecideContext,
   part: GroupPart,
   asked: { readonly cost: number; readonly answer: DegradedReason },
@@ -214,7 +215,12 @@ export function askStore(
   )
 }
 
-function reasonOf({ guard, metrics }: DecideContext, err: unknown, round: number): DegradedReason {
+/** Why the store did not decide. Throws what is no outage of it. */
+export function reasonOf(
+  { guard, metrics }: DecideContext,
+  err: unknown,
+  round: number,
+): DegradedReason {
   if (isQuotaError(err, 'QUOTA_POLICY_STALE')) {
     guard.succeeded(round)
     metrics.storeErrors.QUOTA_POLICY_STALE.count++
@@ -249,7 +255,7 @@ export function targetsOf(part: GroupPart): readonly CheckTarget[] {
 }
 
 /** A caller is never told of more than the limit, also where the mode would let it through. */
-function asNominal(decision: Decision, nominal: number | undefined): Decision {
+export function asNominal<D extends Decision>(decision: D, nominal: number | undefined): D {
   if (nominal === undefined || (decision.remaining ?? 0) <= nominal) return decision
   return { ...decision, remaining: nominal }
 }

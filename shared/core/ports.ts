@@ -28,6 +28,8 @@ import type { EnforcerStatus } from './rollout.ts'
 export interface CheckTarget {
   readonly limit: RegionLimit
   readonly counter: CounterId
+  /** What a store remembers of a target that is asked for again; nobody else's concern. */
+  notes?: unknown
 }
 
 /** The limits of one check, all of one slot group, decided all or none; cost 0 reads without changing. */
@@ -37,6 +39,20 @@ export interface GroupCheck {
   readonly cost: number
   /** Who asks; a concurrency limit needs it, because tokens are held by it. One that holds already passes again. */
   readonly requestId?: string | undefined
+}
+
+/**
+ * A check of one target that is told of its decision without a promise: exactly one of its methods is called once.
+ * `requestId` is not known, so its limit counts no holders.
+ */
+export interface SoleCheck {
+  readonly group: number
+  readonly target: CheckTarget
+  readonly cost: number
+  readonly version: number
+  /** `atUs`: as of `CheckAnswer`. */
+  decided(decision: LimitDecision, atUs: number): void
+  failed(err: unknown): void
 }
 
 /** A check of a request that can be told from all others by its id. */
@@ -85,6 +101,8 @@ export interface CheckAnswer {
 export interface CheckStore {
   /** Decides all targets or none: tokens are taken only when every target allows. */
   check(check: GroupCheck, version: number): Promise<CheckAnswer>
+  /** As `check` of one target, for those that are asked for most often. */
+  ask(check: SoleCheck): void
   /**
    * Gives the tokens of an admitted check back; `atUs` is that check's answer. Never above capacity, never into
    * another window, never into a bucket what it refilled since by itself, never for a counter that has expired. At

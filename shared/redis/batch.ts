@@ -42,8 +42,6 @@ export class Batch<Answer> {
   readonly kind: BatchKind
   readonly waiting: Waiting<Answer>[] = []
   targets = 0
-  /** True once it was sent a second time, with scripts read anew. */
-  isRepeated = false
   readonly #items: Doubles
   readonly #limits: Doubles
   readonly #keyIndexes = new Map<string, number>()
@@ -91,9 +89,8 @@ export class Batch<Answer> {
       firstKey,
       keyCount: keyCount + this.#keyIndexes.size,
       keysText: keysText + this.#keysText,
-      version: this.kind.version,
-      limits: this.#limits,
-      items: this.#items,
+      texts: [String(this.kind.version)],
+      packed: [this.#limits.bytes, this.#items.bytes],
     })
   }
 

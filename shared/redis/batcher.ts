@@ -1,18 +1,13 @@
-import type { Redis } from 'ioredis'
 import { assert } from '../core/assert.ts'
 import { SLOT_GROUPS } from '../core/counter-id.ts'
 import type { GroupCheck } from '../core/ports.ts'
-import { QuotaError } from '../errors.ts'
+import type { QuotaError } from '../errors.ts'
 import { Batch, type Call, type GroupPrefix, groupPrefix } from './batch.ts'
 import { Deadlines } from './deadlines.ts'
 import { Doubles } from './doubles.ts'
-import { type Refusal, refusalOf } from './scripts.ts'
-import type { ServedScripts, ServedShas } from './served-scripts.ts'
+import { type SendOptions, type SentBatch, sendBatch, tooLate, tooManyWait } from './send-batch.ts'
 
-export interface BatcherOptions<Answer> {
-  readonly redis: Redis
-  readonly scripts: ServedScripts
-  readonly script: keyof ServedShas
+export interface BatcherOptions<Answer> extends SendOptions {
   /** Keys of the slot group that come before the counters. */
   readonly keysOf: (group: number) => readonly string[]
   /** Gives each waiting caller its part of the reply. */
@@ -68,8 +63,7 @@ export class Batcher<Answer> {
     const lane = this.#laneOf(check.group)
     if (lane.isHanging) return Promise.reject(tooLate(this.#options.deadlineMs))
     if (this.#waiting >= this.#options.waitingMax) {
-      const message = `${this.#waiting} checks are waiting for Redis already`
-      return Promise.reject(new QuotaError('QUOTA_OVERLOADED', message))
+      return Promise.reject(tooManyWait(this.#waiting))
     }
     this.#waiting += 1
     this.#flushSoon()
@@ -117,7 +111,7 @@ export class Batcher<Answer> {
     if (batch === undefined) return
     lane.sent = batch
     this.#deadlines.start(lane)
-    void this.#send(batch).then((settle) => {
+    void sendBatch(this.#options, this.#sendable(batch)).then((settle) => {
       this.#deadlines.heard()
       lane.sent = null
       lane.isHanging = false
@@ -129,6 +123,18 @@ export class Batcher<Answer> {
       this.#spares.push(batch.buffers)
       if (lane.queue.length > 0) this.#flushSoon()
     })
+  }
+
+  #sendable(batch: Batch<Answer>): SentBatch {
+    const prefix = this.#prefixes[batch.kind.group]
+    assert(prefix !== undefined, 'the slot group exists')
+    return {
+      version: batch.kind.version,
+      isRepeated: false,
+      command: (sha) => batch.command(sha, prefix),
+      answer: (reply) => this.#options.answer(batch, reply),
+      reject: (err) => rejectAll(batch, err),
+    }
   }
 
   #hang(lane: Lane<Answer>): void {
@@ -145,69 +151,8 @@ export class Batcher<Answer> {
     this.#waiting -= batch.waiting.length
     rejectAll(batch, err)
   }
-
-  /** Gives what tells the batch's callers how it went. Never rejects. */
-  async #send(batch: Batch<Answer>): Promise<() => void> {
-    const { redis, scripts, script, answer } = this.#options
-    let used: ServedShas | null = null
-    try {
-      used = scripts.shas ?? (await scripts.read())
-      if (used === null) return () => rejectAll(batch, notServed())
-      const prefix = this.#prefixes[batch.kind.group]
-      assert(prefix !== undefined, 'the slot group exists')
-      const reply = await redis.sendCommand(batch.command(used[script], prefix))
-      const refusal = refusalOf(reply)
-      if (refusal === null) return () => answer(batch, reply)
-      if (refusal !== 'not-served' && refusal !== 'other-server') {
-        return () => rejectAll(batch, refused(refusal, batch.kind.version))
-      }
-    } catch (err) {
-      if (!isNoScript(err)) return () => rejectAll(batch, unavailable('Redis did not decide', err))
-    }
-    return this.#repeat(batch, used)
-  }
-
-  /** Sends a batch that changed nothing once more if other scripts are served by now. */
-  async #repeat(batch: Batch<Answer>, used: ServedShas | null): Promise<() => void> {
-    const { scripts, script } = this.#options
-    try {
-      const served = await scripts.read()
-      const isOther = served !== null && served[script] !== used?.[script]
-      if (batch.isRepeated || !isOther) return () => rejectAll(batch, notServed())
-    } catch (err) {
-      return () => rejectAll(batch, unavailable('Redis did not say what it serves', err))
-    }
-    batch.isRepeated = true
-    return this.#send(batch)
-  }
 }
 
-function rejectAll<Answer>(batch: Batch<Answer>, err: QuotaError): void {
+function rejectAll<Answer>(batch: Batch<Answer>, err: unknown): void {
   for (const { reject } of batch.waiting) reject(err)
-}
-
-/** Redis has no such script: it restarted, and its daemon has not served it since. */
-function isNoScript(err: unknown): boolean {
-  return err instanceof Error && err.message.startsWith('NOSCRIPT')
-}
-
-function tooLate(deadlineMs: number): QuotaError {
-  return unavailable(`Redis did not answer within ${deadlineMs} ms`)
-}
-
-function notServed(): QuotaError {
-  return unavailable('no sync daemon serves this Redis')
-}
-
-function unavailable(message: string, cause?: unknown): QuotaError {
-  return new QuotaError('QUOTA_STORE_UNAVAILABLE', message, { cause })
-}
-
-function refused(refusal: Refusal, version: number): QuotaError {
-  if (refusal === 'other-time') {
-    return unavailable("this host's clock is off by more than a window of a calendar")
-  }
-  return refusal === 'stale'
-    ? new QuotaError('QUOTA_POLICY_STALE', `the region has newer policies than version ${version}`)
-    : new QuotaError('QUOTA_INVALID_INPUT', `the script refused its arguments (${refusal})`)
 }

@@ -12,6 +12,7 @@ import type {
   RefundAnswer,
   ReleaseAnswer,
   RequestCheck,
+  SoleCheck,
 } from '../core/ports.ts'
 import { TOKENS_MAX } from '../core/units.ts'
 import type { Batch } from './batch.ts'
@@ -21,6 +22,7 @@ import { groupKeys, refundKey } from './keys.ts'
 import { unpackDoubles } from './layout.ts'
 import { bytesOf } from './scripts.ts'
 import { ServedScripts } from './served-scripts.ts'
+import { UsualChecks } from './usual-checks.ts'
 
 /**
  * How long Redis may leave a check without an answer before it is given up to its policy's failure behaviour.
@@ -85,10 +87,27 @@ export function createCheckStore(options: CheckStoreOptions): CheckStore {
     keysOf: (group) => [groupKeys(group).meta],
     answer: answerReleases,
   })
+  const otherwise = (check: SoleCheck): void => askBatcher(checks, check)
+  const usual = new UsualChecks({ ...common, otherwise })
+  const ask = (check: SoleCheck): void => {
+    assertCost(check.cost)
+    if (usual.takes(check)) usual.ask(check)
+    else otherwise(check)
+  }
   return {
+    ask,
     check(check: GroupCheck, version: number) {
-      assertCost(check.cost)
-      return checks.call(check, version)
+      const { group, targets, cost } = check
+      assertCost(cost)
+      const [target] = targets
+      if (target === undefined || targets.length > 1 || target.limit.algorithm === 'concurrency') {
+        return checks.call(check, version)
+      }
+      return new Promise((resolve, reject) => {
+        const decided = (decision: LimitDecision, atUs: number): void =>
+          resolve({ atUs, decisions: [decision] })
+        ask({ group, target, cost, version, decided, failed: reject })
+      })
     },
     async giveBack(check: GroupCheck, version: number, atUs: number) {
       assertCost(check.cost)
@@ -103,6 +122,18 @@ export function createCheckStore(options: CheckStoreOptions): CheckStore {
       return releases.call(check, version)
     },
   }
+}
+
+function askBatcher(batcher: Batcher<CheckAnswer>, sole: SoleCheck): void {
+  const { group, target, cost, version } = sole
+  batcher.call({ group, targets: [target], cost }, version).then(
+    ({ atUs, decisions }) => {
+      const [decision] = decisions
+      assert(decision !== undefined, 'the script decides every target')
+      sole.decided(decision, atUs)
+    },
+    (err: unknown) => sole.failed(err),
+  )
 }
 
 function answerChecks(batch: Batch<CheckAnswer>, reply: unknown): void {

@@ -16,7 +16,7 @@ const FIELDS_MAX = 512
 /** Most counters taken out of one hot set at a time; the others wait for the next reading. */
 const NOTICED_MAX = 64
 
-/** As in `lua/_counters.lua`. */
+/** As in `lua/_totals.lua`. */
 const RING_WINDOWS = 64
 
 /** Most windows read of one limit, after a pause; older ones are missing from the peers' views of usage only. */
@@ -29,7 +29,7 @@ export interface WindowField {
   readonly field: string
 }
 
-/** As in `lua/_counters.lua`: any of the totals may have changed. */
+/** As in `lua/_totals.lua`: any of the totals may have changed. */
 const ANY_CHANGED = '*'
 
 export interface GroupReading {

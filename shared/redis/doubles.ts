@@ -11,10 +11,6 @@ export class Doubles {
   #bytes = new Uint8Array(this.#values.buffer)
   #length = 0
 
-  get byteLength(): number {
-    return this.#length * Float64Array.BYTES_PER_ELEMENT
-  }
-
   push(value: number): void {
     if (this.#length === this.#values.length) this.#grow()
     this.#values[this.#length] = value
@@ -25,10 +21,9 @@ export class Doubles {
     this.#length = 0
   }
 
-  /** Writes all of them into `target` and gives the position behind them. */
-  copyTo(target: Buffer, position: number): number {
-    target.set(this.#bytes.subarray(0, this.byteLength), position)
-    return position + this.byteLength
+  /** All of them; valid until the next change. */
+  get bytes(): Uint8Array {
+    return this.#bytes.subarray(0, this.#length * Float64Array.BYTES_PER_ELEMENT)
   }
 
   #grow(): void {

@@ -82,6 +82,7 @@ export type RegionField =
   | 'seqReserved'
   | 'replicationId'
   | 'checkSha'
+  | 'checkUsualSha'
   | 'giveBackSha'
   | 'releaseSha'
   | 'leaseSha'

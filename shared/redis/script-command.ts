@@ -1,5 +1,4 @@
 import { Command } from 'ioredis'
-import type { Doubles } from './doubles.ts'
 
 /** A script call of many keys, its keys already in Redis' protocol: `bulk` of each, one after the other. */
 export interface ScriptCall {
@@ -8,15 +7,16 @@ export interface ScriptCall {
   readonly firstKey: string
   readonly keyCount: number
   readonly keysText: string
-  readonly version: number
-  readonly limits: Doubles
-  readonly items: Doubles
+  /** The arguments: texts first, then packed ones, then as many of text as `lastText` has in Redis' protocol. */
+  readonly texts: readonly string[]
+  readonly packed: readonly Uint8Array[]
+  readonly lastCount?: number
+  readonly lastText?: string
 }
 
-const ARG_COUNT = 3
 /** EVALSHA, the SHA, and the number of keys. */
 const WORDS_BEFORE_KEYS = 3
-const LINE_END = 2
+const LINE_END = '\r\n'
 
 /**
  * EVALSHA, written in one piece.
@@ -42,18 +42,25 @@ export function bulk(text: string): string {
   return `$${Buffer.byteLength(text)}\r\n${text}\r\n`
 }
 
-function encode({ sha, keyCount, keysText, version, limits, items }: ScriptCall): Buffer {
-  const words = WORDS_BEFORE_KEYS + keyCount + ARG_COUNT
-  const head = `*${words}\r\n$7\r\nEVALSHA\r\n${bulk(sha)}${bulk(String(keyCount))}${keysText}${bulk(String(version))}$${limits.byteLength}\r\n`
-  const middle = `\r\n$${items.byteLength}\r\n`
-  const headBytes = Buffer.byteLength(head)
-  const bytes = Buffer.allocUnsafe(
-    headBytes + limits.byteLength + middle.length + items.byteLength + LINE_END,
-  )
-  let position = bytes.write(head, 0)
-  position = limits.copyTo(bytes, position)
-  position += bytes.write(middle, position, 'latin1')
-  position = items.copyTo(bytes, position)
-  bytes.write('\r\n', position, 'latin1')
-  return bytes
+function encode(call: ScriptCall): Buffer {
+  const { sha, keyCount, keysText, texts, packed, lastCount = 0, lastText = '' } = call
+  const words = WORDS_BEFORE_KEYS + keyCount + texts.length + packed.length + lastCount
+  let head = `*${words}\r\n$7\r\nEVALSHA\r\n${bulk(sha)}${bulk(String(keyCount))}${keysText}`
+  for (const text of texts) head += bulk(text)
+  // Each packed argument stands between its own length and a line's end, with which the next text begins.
+  const lengths = packed.map(({ length }) => `$${length}${LINE_END}`)
+  let size = Buffer.byteLength(head) + Buffer.byteLength(lastText)
+  for (const [index, bytes] of packed.entries()) {
+    size += bytes.length + LINE_END.length + (lengths[index]?.length ?? 0)
+  }
+  const all = Buffer.allocUnsafe(size)
+  let position = all.write(head, 0)
+  for (const [index, bytes] of packed.entries()) {
+    position += all.write(lengths[index] ?? '', position, 'latin1')
+    all.set(bytes, position)
+    position += bytes.length
+    position += all.write(LINE_END, position, 'latin1')
+  }
+  all.write(lastText, position)
+  return all
 }

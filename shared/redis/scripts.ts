@@ -47,14 +47,20 @@ export interface ScriptDefinition {
 /** Stands for every algorithm's file. */
 const ALGORITHM_FILES = 'algorithms'
 const PRELUDE = ['_prelude']
-const COUNTERS = ['_prelude', ALGORITHM_FILES, '_counters']
+const COUNTERS = ['_prelude', '_totals', ALGORITHM_FILES, '_counters']
 
 export const SCRIPTS = {
   check: {
     keys: ['meta', 'hot', 'usage', 'counters...'],
     args: ['version', 'limits', 'checks'],
     loader: 'serve',
-    includes: ['_prelude', '_usual-checks', ALGORITHM_FILES, '_counters'],
+    includes: COUNTERS,
+  },
+  'check-usual': {
+    keys: ['hot', 'usage', 'metasAndCounters...'],
+    args: ['version', 'metas', 'limits', 'runs', 'metaOf', 'totals...'],
+    loader: 'serve',
+    includes: ['_prelude', '_totals'],
   },
   'give-back': {
     keys: ['meta', 'usage', 'counters...'],

@@ -5,6 +5,7 @@ import type { ScriptName } from './scripts.ts'
 /** SHAs of the scripts that the sync daemon serves at present. */
 export interface ServedShas {
   readonly check: string
+  readonly checkUsual: string
   readonly giveBack: string
   readonly release: string
   readonly lease: string
@@ -15,6 +16,7 @@ export interface ServedShas {
 /** The fields in which the daemon says them. */
 export const SERVED_FIELDS: Readonly<Record<keyof ServedShas, RegionField>> = {
   check: 'checkSha',
+  checkUsual: 'checkUsualSha',
   giveBack: 'giveBackSha',
   release: 'releaseSha',
   lease: 'leaseSha',
@@ -25,6 +27,7 @@ export const SERVED_FIELDS: Readonly<Record<keyof ServedShas, RegionField>> = {
 /** The scripts themselves. */
 export const SERVED_NAMES: Readonly<Record<keyof ServedShas, ScriptName>> = {
   check: 'check',
+  checkUsual: 'check-usual',
   giveBack: 'give-back',
   release: 'release',
   lease: 'lease',

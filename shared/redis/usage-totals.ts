@@ -9,7 +9,7 @@ interface Total {
   readonly returned: number
 }
 
-/** `limit.epoch:place in the ring`, as in `lua/_counters.lua`. */
+/** `limit.epoch:place in the ring`, as in `lua/_totals.lua`. */
 const FIELD = /^(\d{1,16})\.(\d{1,16}):\d{1,2}$/
 
 /**

@@ -1,8 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { mostAtOnce } from '../../../shared/core/algorithms/algorithm.ts'
 import type { ShareWrite } from '../../../shared/core/ledger/types.ts'
 import { ALGORITHMS, type Algorithm, type RegionLimitSpec } from '../../../shared/core/policy.ts'
-import type { LimitDecision, RequestCheck } from '../../../shared/core/ports.ts'
+import type { CheckAnswer, LimitDecision, RequestCheck } from '../../../shared/core/ports.ts'
 import { POOL_UNITS } from '../../../shared/core/units.ts'
 import { randomOf } from '../../support/random.ts'
 import {
@@ -71,6 +72,24 @@ function changed(random: RandomSource, spec: RegionLimitSpec): RegionLimitSpec {
   return { ...spec, [field]: other[field] }
 }
 
+/** Checks that are sent at once; those of another kind go to Redis by another script, in no order with these. */
+function runsOfAKind(checks: readonly RequestCheck[]): readonly RequestCheck[][] {
+  const runs: RequestCheck[][] = []
+  let last: boolean | null = null
+  for (const check of checks) {
+    const kind = isOfOneLimit(check)
+    if (kind === last) runs.at(-1)?.push(check)
+    else runs.push([check])
+    last = kind
+  }
+  return runs
+}
+
+function isOfOneLimit({ targets, cost }: RequestCheck): boolean {
+  const [target] = targets
+  return target !== undefined && targets.length === 1 && cost <= mostAtOnce(target.limit)
+}
+
 /** One key under one or two limits, on Redis and in the twin. What it does in a step is sent at once. */
 class Lane {
   readonly #random: RandomSource
@@ -103,9 +122,11 @@ class Lane {
   async #checks(): Promise<void> {
     const asked = Array.from({ length: this.#random.pick([1, 1, 2, 5]) }, () => this.#someCheck())
     const expected = asked.map((check) => this.#twin.check(check, region.time.us))
-    const answers = await Promise.all(
-      asked.map((check) => region.checks.check(check, region.version)),
-    )
+    const answers: CheckAnswer[] = []
+    for (const together of runsOfAKind(asked)) {
+      const all = together.map((check) => region.checks.check(check, region.version))
+      answers.push(...(await Promise.all(all)))
+    }
     for (const [index, check] of asked.entries()) {
       const decisions = answers[index]?.decisions ?? []
       this.#compare(decisions, expected[index])

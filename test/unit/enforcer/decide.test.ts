@@ -7,12 +7,18 @@ import { StoreGuard } from '../../../services/enforcer/store-guard.ts'
 import { slotGroup } from '../../../shared/core/counter-id.ts'
 import type { RegionPolicy } from '../../../shared/core/policy.ts'
 import { buildPolicyIndex, type PolicyIndex } from '../../../shared/core/policy-index.ts'
-import type { CheckStore, GroupCheck, LimitDecision } from '../../../shared/core/ports.ts'
+import type {
+  CheckStore,
+  GroupCheck,
+  LimitDecision,
+  SoleCheck,
+} from '../../../shared/core/ports.ts'
 import { type ErrorCode, QuotaError } from '../../../shared/errors.ts'
 import { systemClock } from '../../../shared/runtime/clock.ts'
 import { createRegistry } from '../../../shared/runtime/metrics.ts'
 import { NEVER_ASKED } from '../../support/idle-store.ts'
 import { aRegionLimit, aRegionPolicy } from '../../support/region-policy.ts'
+import { askByPromise } from '../../support/sole-check.ts'
 
 /** A policy of one limit for each of these keys, all of them in slot groups of their own. */
 const KEYS = ['tenant', 'path', 'user'] as const
@@ -53,6 +59,10 @@ class ScriptedStore implements CheckStore {
   async check(check: GroupCheck, version: number) {
     const key = this.#note('check', check)
     return { atUs: 77, decisions: check.targets.map(() => this.script(key, check, version)) }
+  }
+
+  ask(check: SoleCheck) {
+    askByPromise(this, check)
   }
 
   async giveBack(check: GroupCheck, version: number, atUs: number) {

@@ -1,0 +1,163 @@
+/**
+ * The way of most checks: one descriptor that one limit governs and nothing else.
+ *
+ * One object is asked of the store, is told of the decision, and makes the verdict; there is no promise between, and
+ * none of the lists that a check of several parts needs. Whatever is out of the ordinary (an outage, newer policies)
+ * goes on by the way of all other checks.
+ */
+import type { Decision } from '../../shared/core/decision.ts'
+import type { PolicyIndex } from '../../shared/core/policy-index.ts'
+import type { CheckTarget, GroupCheck, LimitDecision, SoleCheck } from '../../shared/core/ports.ts'
+import { conclude, type Verdict } from './conclude.ts'
+import { countDecision, type DegradedReason } from './metrics.ts'
+import type { Ask } from './parts.ts'
+import type { Route, SoleRoute } from './route.ts'
+import {
+  asNominal,
+  type DecideContext,
+  decideOtherwise,
+  type GroupPart,
+  reasonOf,
+} from './slot-group.ts'
+import type { Watched } from './watch.ts'
+
+/** Who waits for a verdict. Exactly one of them is called, once. */
+export interface VerdictWaiter {
+  readonly resolve: (verdict: Verdict) => void
+  readonly reject: (err: unknown) => void
+}
+
+/** A check that can go this way, and where it leads. */
+export interface SoleAsk {
+  readonly ask: Ask
+  readonly index: PolicyIndex
+  readonly route: Route
+  readonly sole: SoleRoute
+}
+
+/** `ask` where it can go this way under `index`, else null. */
+export function soleAsk(context: DecideContext, index: PolicyIndex, ask: Ask): SoleAsk | null {
+  const { descriptors } = ask
+  const [descriptor] = descriptors
+  if (descriptor === undefined || descriptors.length > 1 || ask.terms !== undefined) return null
+  const route = context.routes.find(index, ask.domain, descriptor)
+  const { sole } = route
+  return sole === null ? null : { ask, index, route, sole }
+}
+
+/** Has the store decide, unless it is known to deny still. Out of no lease. */
+export function askSole(context: DecideContext, sole: SoleAsk, waiter: VerdictWaiter): void {
+  const check = new AskedSole(context, sole, waiter)
+  const { denied } = context
+  if (denied !== undefined) {
+    const kept = denied.size === 0 ? null : denied.take(check.asGroup(), check.version)
+    const said = kept?.decisions[0]
+    if (kept !== null && said !== undefined) {
+      check.tell(said, kept.atUs)
+      return
+    }
+    check.sentMs = denied.sentMs()
+  }
+  const round = context.guard.enter()
+  if (round === null) {
+    check.decideWithout('store_skipped')
+    return
+  }
+  check.round = round
+  context.leases?.watchOne(check)
+  context.store.ask(check)
+}
+
+/** The verdict of a check that one limit decided. */
+export function soleVerdict(
+  context: DecideContext,
+  { index, sole }: SoleAsk,
+  { decision, atUs }: { readonly decision: Decision; readonly atUs: number },
+): Verdict {
+  const { allowed } = decision
+  const { limit } = sole
+  countDecision(limit.cells, decision, null)
+  context.metrics.checks[allowed ? 'allowed' : 'denied'].count++
+  return {
+    allowed,
+    revision: index.revision,
+    degraded: false,
+    decided: [{ limit, position: 0, decision, degraded: null }],
+    watched: NONE_WATCHED,
+    unlimited: NONE_UNLIMITED,
+    unmatched: false,
+    admittedAtUs: allowed ? atUs : null,
+  }
+}
+
+const NONE_WATCHED: readonly Watched[] = []
+const NONE_UNLIMITED: readonly number[] = []
+
+/** Plain fields: one of these is made for each check. */
+class AskedSole implements SoleCheck {
+  readonly group: number
+  readonly target: CheckTarget
+  readonly cost: number
+  readonly version: number
+  /** Of the guard. */
+  round = 0
+  sentMs = 0
+  readonly context: DecideContext
+  readonly asked: SoleAsk
+  readonly waiter: VerdictWaiter
+
+  constructor(context: DecideContext, asked: SoleAsk, waiter: VerdictWaiter) {
+    this.group = asked.route.group
+    this.target = asked.sole.target
+    this.cost = asked.ask.cost
+    this.version = asked.index.version
+    this.context = context
+    this.asked = asked
+    this.waiter = waiter
+  }
+
+  decided(said: LimitDecision, atUs: number): void {
+    const { context, version, sentMs } = this
+    context.guard.succeeded(this.round)
+    if (!said.allowed) {
+      context.denied?.note(this.asGroup(), { atUs, decisions: [said] }, { version, sentMs })
+    }
+    this.tell(said, atUs)
+  }
+
+  tell(said: LimitDecision, atUs: number): void {
+    const { context, asked, waiter } = this
+    const decision = asNominal(said, asked.sole.limit.limit.nominal)
+    waiter.resolve(soleVerdict(context, asked, { decision, atUs }))
+  }
+
+  asGroup(): GroupCheck {
+    const { group, target, cost } = this
+    return { group, targets: [target], cost }
+  }
+
+  failed(err: unknown): void {
+    try {
+      this.decideWithout(reasonOf(this.context, err, this.round))
+    } catch (cause) {
+      this.waiter.reject(cause)
+    }
+  }
+
+  decideWithout(answer: DegradedReason): void {
+    const { context, waiter, cost } = this
+    decideOtherwise(context, this.#part(), { cost, answer }).then(
+      (result) => waiter.resolve(conclude(context, [result])),
+      waiter.reject,
+    )
+  }
+
+  #part(): GroupPart {
+    const { ask, index, route } = this.asked
+    const { domain, cost, requestId } = ask
+    const [descriptor] = ask.descriptors
+    const routed =
+      descriptor === undefined ? [] : [{ position: 0, descriptor, override: null, route }]
+    return { domain, index, group: route.group, cost, requestId, routed }
+  }
+}
