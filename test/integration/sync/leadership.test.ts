@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { LEASE_STORE_MS } from '../../../services/sync/leadership.ts'
 import { connectRegionStore } from '../../../shared/redis/region-store.ts'
 import { systemClock } from '../../../shared/runtime/clock.ts'
-import { startPlane, type TestPlane } from './plane.ts'
-import { log, untilLeading } from './region.ts'
+import { LIMIT, startPlane, type TestPlane } from './plane.ts'
+import { log, overshoot, untilLeading } from './region.ts'
 
 let plane: TestPlane
 
@@ -32,6 +32,51 @@ describe('a second daemon of a region', () => {
     expect(await second.metric('sessions_total', { continuity: 'kept' })).toBe(1)
     expect(second.service.memory.isRecovering).toBe(false)
     expect(await plane.us.enforcer.check('acme')).toBe(true)
+  })
+
+  it('stays one though renewals of the first are lost, and takes over a lender whose loans go on (B151)', async () => {
+    const [first, eu] = [plane.us.start(), plane.eu.start()]
+    await untilLeading(first, eu)
+    const second = plane.us.start()
+    const stop = plane.eu.enforcer.offer(900)
+    const borrowed = () => eu.service.memory.ledger.pairs.get('us-east-1')?.borrow
+    await vi.waitFor(
+      () => {
+        const row = [...eu.service.memory.ledger.keys.values()][0]?.row
+        expect(row?.borrowed['us-east-1']?.lent).toBeGreaterThan(0)
+        expect(second.service.daemon.phase).toBe('standby')
+      },
+      { timeout: 10_000, interval: 20 },
+    )
+    const term = borrowed()
+    for (let lost = 1; lost <= 2; lost++) {
+      const { fence } = first.service.memory.ledger
+      await first.cutRedis()
+      await vi.waitFor(
+        () => {
+          expect(first.service.memory.ledger.fence).toBeGreaterThan(fence)
+          expect(first.service.daemon.isServing).toBe(true)
+        },
+        { timeout: LEASE_STORE_MS, interval: 20 },
+      )
+      expect(second.service.daemon.phase).toBe('standby')
+    }
+    expect(await first.metric('sessions_total', { continuity: 'kept' })).toBe(2)
+    expect(borrowed()).toEqual(term)
+
+    await first.kill()
+    await untilLeading(second)
+    await vi.waitFor(
+      () => {
+        const { heard } = eu.service.memory.ledger
+        const { fence } = second.service.memory.ledger
+        expect(heard.get('us-east-1')?.record.mark.fence).toBe(fence)
+      },
+      { timeout: 5_000, interval: 20 },
+    )
+    await stop()
+    expect(borrowed()).toMatchObject({ term: term?.term, dead: false })
+    expect(overshoot(plane.eu.enforcer.admissions, LIMIT)).toBe(0)
   })
 
   it('takes over at once when the first one leaves in order', async () => {

@@ -41,6 +41,8 @@ export interface TestDaemon {
   /** The figure of a metric, all label sets that hold `labels` added up. */
   metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number>
   stop(): Promise<void>
+  /** Breaks its connection to Redis: what it sent last has no reply, a renewal of its lease for one. */
+  cutRedis(): Promise<void>
   /** Ends it as `kill -9` does: no last record, the lease not given up. */
   kill(): Promise<void>
 }
@@ -99,6 +101,9 @@ export function startDaemon(options: {
     async stop() {
       await service.daemon.stop(5_000)
       await end()
+    },
+    async cutRedis() {
+      await Promise.all(connections.splice(0).map((connection) => connection.close()))
     },
     async kill() {
       isKilled = true
