@@ -143,6 +143,7 @@ function protectedRoutes(v1: FastifyInstance, options: AdminAppOptions): void {
 const FIXES = {
   ...POLICY_FIXES,
   ...APPLY_FIXES,
+  dryRun: 'give true or false, or leave it out',
   ...TOKEN_FIXES,
   id: NAME_FIX,
   limit: `give a whole number from 1 to ${PAGE_MAX}, or leave it out`,

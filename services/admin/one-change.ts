@@ -1,9 +1,19 @@
 /**
  * Makes every request that changes something one transaction: the change, its revision and audit entries, and the
  * answer that a repeated request gets. Whatever fails on the way, nothing of it has happened.
+ *
+ * With `?dryRun=true` it is carried out all the same, looked at, and undone: a plan is what the change itself did.
  */
 import { createHash } from 'node:crypto'
-import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
+import type {
+  FastifyInstance,
+  FastifyReply,
+  FastifyRequest,
+  RouteHandlerMethod,
+  RouteOptions,
+} from 'fastify'
+import { sql } from 'kysely'
+import { z } from 'zod'
 import { assert } from '../../shared/core/assert.ts'
 import { QuotaError } from '../../shared/errors.ts'
 import {
@@ -13,10 +23,15 @@ import {
   keepAnswer,
   type RequestKey,
 } from '../../shared/postgres/idempotency.ts'
-import type { Db } from '../../shared/postgres/plane.ts'
+import type { Db, Trx } from '../../shared/postgres/plane.ts'
 import type { ChangeScope } from '../../shared/postgres/plane-change.ts'
+import { findPolicies } from '../../shared/postgres/policy-batch.ts'
+import { listRegions } from '../../shared/postgres/regions.ts'
+import { type Plan, planSchema } from '../../shared/protocol/plan.ts'
 import { invalidInput } from '../../shared/protocol/zod-problems.ts'
 import { callerOf } from './access/authenticate.ts'
+import type { LiveView } from './live-view.ts'
+import { planOf } from './views/plan.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -27,6 +42,8 @@ declare module 'fastify' {
 
 export interface OneChangeOptions {
   readonly db: Db
+  readonly live: LiveView
+  readonly wallMs: () => number
   /** Called after each committed change of the plane. */
   readonly onChange: () => void
 }
@@ -48,18 +65,89 @@ export function useOneChange(app: FastifyInstance, options: OneChangeOptions): v
   app.addHook('onRoute', (route) => {
     if (![route.method].flat().every((method) => CHANGING_METHODS.has(method))) return
     const { handler } = route
+    describeDryRun(route)
     route.handler = function carryOut(req, reply) {
       return answerOnce(options, req, reply, async () => await handler.call(this, req, reply))
     } satisfies RouteHandlerMethod
   })
 }
 
+const dryRunShape = {
+  dryRun: z
+    .enum(['true', 'false'])
+    .optional()
+    .describe('true: change nothing and answer with a Plan of what would be changed'),
+}
+
+/** Every write can be planned, so every one says so. */
+function describeDryRun(route: RouteOptions): void {
+  const { schema = {} } = route
+  const { querystring, response } = schema
+  const answers: Readonly<Record<string, unknown>> =
+    typeof response === 'object' && response !== null ? { ...response } : {}
+  const usual = answers['200']
+  route.schema = {
+    ...schema,
+    querystring:
+      querystring instanceof z.ZodObject
+        ? querystring.extend(dryRunShape)
+        : z.looseObject(dryRunShape),
+    response: {
+      ...answers,
+      200: usual instanceof z.ZodType ? z.union([usual, planSchema]) : planSchema,
+    },
+  }
+}
+
+function isDryRun({ query }: FastifyRequest): boolean {
+  return typeof query === 'object' && query !== null && 'dryRun' in query && query.dryRun === 'true'
+}
+
+/** Carries a change out, looks at it, and undoes it. */
+async function answerPlan(
+  { db, live, wallMs }: OneChangeOptions,
+  req: FastifyRequest,
+  reply: FastifyReply,
+  handle: () => Promise<unknown>,
+): Promise<Plan> {
+  const plan = await db.transaction().execute(async (trx) => {
+    const scope: ChangeScope = { trx, finished: [] }
+    await sql`savepoint before_the_change`.execute(trx)
+    req.scope = scope
+    await handle()
+    req.scope = null
+    assert(!reply.sent, 'a change is answered after its commit')
+    const changes = scope.finished.flatMap((plane) => plane.changes)
+    const names = changes.flatMap(({ id }) => policyNamesOf(id))
+    const after = await findPolicies(trx, names)
+    await sql`rollback to savepoint before_the_change`.execute(trx)
+    const before = await findPolicies(trx, names)
+    const members = await membersOf(trx)
+    return planOf({ changes, before, after, members, live, nowMs: wallMs() })
+  })
+  for (const name of KEPT_HEADERS) reply.removeHeader(name)
+  reply.code(200)
+  return plan
+}
+
+/** The policy that a change is about; those of regions and others name none, and none is found. */
+function policyNamesOf(id: string) {
+  const [domain = '', name] = (id.split(' ')[0] ?? '').split('/')
+  return name === undefined ? [] : [{ domain, name }]
+}
+
+async function membersOf(trx: Trx): Promise<readonly string[]> {
+  return (await listRegions(trx)).map(({ id }) => id)
+}
+
 async function answerOnce(
-  { db, onChange }: OneChangeOptions,
+  options: OneChangeOptions,
   req: FastifyRequest,
   reply: FastifyReply,
   handle: () => Promise<unknown>,
 ): Promise<unknown> {
+  if (isDryRun(req)) return await answerPlan(options, req, reply, handle)
+  const { db, onChange } = options
   const key = requestKeyOf(req)
   const { scope, answer } = await db.transaction().execute(async (trx) => {
     const scope: ChangeScope = { trx, finished: [] }

