@@ -62,13 +62,10 @@ export class AdminClient {
   async call(request: AdminRequest): Promise<AdminAnswer> {
     const what = `${request.method} ${request.path}`
     const response = await this.#fetch(request, what)
-    const text = await response.text()
-    const body = parseJson(text)
     if (!response.ok && !request.accepts?.includes(response.status)) {
-      const problem = partialProblemSchema.safeParse(body)
-      const detail = text.slice(0, SHOWN_CHARS_MAX)
-      throw new AdminRefusal(what, response.status, problem.success ? problem.data : { detail })
+      throw await refusalOf(response, what)
     }
+    const body = parseJson(await response.text())
     return { status: response.status, body, etag: response.headers.get('etag') }
   }
 
@@ -90,9 +87,38 @@ export class AdminClient {
     return pages
   }
 
-  async #fetch(request: AdminRequest, what: string): Promise<Response> {
+  /**
+   * The lines of an answer that goes on for as long as admin sends: JSON lines, or a stream of events. Only its
+   * beginning has a deadline. Ends when the other side does; rejects when it breaks off.
+   */
+  async *lines(path: string, headers: Readonly<Record<string, string>>): AsyncGenerator<string> {
+    const what = `GET ${path}`
+    const late = new AbortController()
+    const timer = setTimeout(() => late.abort(), CALL_TIMEOUT_MS)
+    const signals = this.#signal === undefined ? [late.signal] : [late.signal, this.#signal]
+    const request = { method: 'GET', path, headers } as const
+    const response = await this.#fetch(request, what, AbortSignal.any(signals)).finally(() =>
+      clearTimeout(timer),
+    )
+    if (!response.ok) throw await refusalOf(response, what)
+    let rest = ''
+    const decoder = new TextDecoder()
+    try {
+      for await (const bytes of response.body ?? []) {
+        const lines = `${rest}${decoder.decode(bytes, { stream: true })}`.split('\n')
+        rest = lines.pop() ?? ''
+        yield* lines
+      }
+    } catch (err) {
+      throw new CliError(`the answer to ${what} broke off (${String(err)})`)
+    }
+    if (rest !== '') yield rest
+  }
+
+  async #fetch(request: AdminRequest, what: string, until?: AbortSignal): Promise<Response> {
     const timeout = AbortSignal.timeout(CALL_TIMEOUT_MS)
-    const signal = this.#signal === undefined ? timeout : AbortSignal.any([timeout, this.#signal])
+    const given = this.#signal === undefined ? timeout : AbortSignal.any([timeout, this.#signal])
+    const signal = until ?? given
     try {
       return await fetch(`${this.url}${request.path}`, {
         method: request.method,
@@ -119,6 +145,13 @@ export function parseReply<T>(schema: z.ZodType<T>, body: unknown): T {
   throw new CliError(
     `the answer is not admin's (${issue?.path.join('.')}: ${issue?.message}): is --admin-url right?`,
   )
+}
+
+async function refusalOf(response: Response, what: string): Promise<AdminRefusal> {
+  const text = await response.text()
+  const problem = partialProblemSchema.safeParse(parseJson(text))
+  const detail = text.slice(0, SHOWN_CHARS_MAX)
+  return new AdminRefusal(what, response.status, problem.success ? problem.data : { detail })
 }
 
 function unreachable(url: string, what: string, err: unknown): string {

@@ -131,8 +131,8 @@ export function rendered(
   }
 }
 
-/** False once the process is to stop. */
-async function paused(seconds: number, signal: AbortSignal): Promise<boolean> {
+/** Waits; false once the process is to stop. */
+export async function paused(seconds: number, signal: AbortSignal): Promise<boolean> {
   await delay(seconds * 1_000, undefined, { signal }).catch(() => {
     // Aborted: the answer says so.
   })

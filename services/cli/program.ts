@@ -1,6 +1,7 @@
 import { Command, CommanderError } from 'commander'
 import { PACKAGE_VERSION } from '../../shared/runtime/assets.ts'
 import { addAdminCommand } from './commands/admin.ts'
+import { addAuditCommand } from './commands/audit.ts'
 import { addCheckCommand } from './commands/check.ts'
 import { withExamples } from './commands/common.ts'
 import { addCompletionCommand } from './commands/completion.ts'
@@ -56,6 +57,7 @@ function buildProgram(io: Io, setExitCode: (code: number) => void): Command {
   addRegionCommand(program, io)
   addRolloutCommand(program, io, setExitCode)
   addTokenCommand(program, io)
+  addAuditCommand(program, io)
   addAdminCommand(program, io)
   addKeysCommand(program, io)
   addContextCommand(program, io)

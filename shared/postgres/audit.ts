@@ -1,4 +1,6 @@
+import { type Selectable, sql } from 'kysely'
 import type { Db, Trx } from './plane.ts'
+import type { AuditTable } from './tables.ts'
 
 /** Who changes something, in which request and why. */
 export interface ChangeContext {
@@ -55,22 +57,50 @@ export async function recordAudits(
   await trx.insertInto('audit').values(rows).execute()
 }
 
+/** Which entries are meant; all of it that is given must hold. */
+export interface AuditFilter {
+  readonly actor?: string | undefined
+  readonly objectKind?: string | undefined
+  readonly objectId?: string | undefined
+  /** Only changes of this domain's policies. */
+  readonly domain?: string | undefined
+  readonly since?: Date | undefined
+}
+
 /** Entries older than `beforeSeq` (null: the newest), newest first. */
 export async function listAudit(
   db: Db,
-  query: {
-    readonly beforeSeq: number | null
-    readonly limit: number
-    readonly objectKind?: string | undefined
-    readonly objectId?: string | undefined
-  },
+  query: AuditFilter & { readonly beforeSeq: number | null; readonly limit: number },
 ): Promise<readonly AuditEntry[]> {
-  let select = db.selectFrom('audit').selectAll().orderBy('seq', 'desc').limit(query.limit)
+  let select = selectAudit(db, query).orderBy('seq', 'desc').limit(query.limit)
   if (query.beforeSeq !== null) select = select.where('seq', '<', query.beforeSeq)
-  if (query.objectKind !== undefined) select = select.where('object_kind', '=', query.objectKind)
-  if (query.objectId !== undefined) select = select.where('object_id', '=', query.objectId)
-  const rows = await select.execute()
-  return rows.map((row) => ({
+  return (await select.execute()).map(toEntry)
+}
+
+/** Entries after `afterSeq`, oldest first: what an export or a follower reads next. */
+export async function listAuditAfter(
+  db: Db,
+  query: AuditFilter & { readonly afterSeq: number; readonly limit: number },
+): Promise<readonly AuditEntry[]> {
+  const select = selectAudit(db, query).where('seq', '>', query.afterSeq)
+  return (await select.orderBy('seq').limit(query.limit).execute()).map(toEntry)
+}
+
+function selectAudit(db: Db, { actor, objectKind, objectId, domain, since }: AuditFilter) {
+  let select = db.selectFrom('audit').selectAll()
+  if (actor !== undefined) select = select.where('actor', '=', actor)
+  if (objectKind !== undefined) select = select.where('object_kind', '=', objectKind)
+  if (objectId !== undefined) select = select.where('object_id', '=', objectId)
+  if (since !== undefined) select = select.where('at', '>=', since)
+  if (domain === undefined) return select
+  // No pattern: a domain's name may hold characters that stand for any other in one.
+  return select
+    .where('object_kind', '=', 'policy')
+    .where(sql<boolean>`starts_with(object_id, ${`${domain}/`})`)
+}
+
+function toEntry(row: Selectable<AuditTable>): AuditEntry {
+  return {
     seq: row.seq,
     at: row.at,
     actor: row.actor,
@@ -82,5 +112,5 @@ export async function listAudit(
     requestId: row.request_id,
     reason: row.reason,
     revision: row.revision,
-  }))
+  }
 }

@@ -147,7 +147,7 @@ interface TombstonesTable {
   readonly deleted_at: GeneratedAlways<Date>
 }
 
-interface AuditTable {
+export interface AuditTable {
   readonly seq: GeneratedAlways<number>
   readonly at: GeneratedAlways<Date>
   readonly actor: string

@@ -169,25 +169,25 @@ export const regionListSchema = z
   .object({ items: z.array(regionReplySchema), next })
   .meta({ id: 'RegionList' })
 
-export const auditListSchema = z
+export const auditEntrySchema = z
   .object({
-    items: z.array(
-      z.object({
-        seq: whole,
-        at: time,
-        actor: z.string(),
-        action: z.string(),
-        objectKind: z.enum(['policy', 'region', 'token']),
-        objectId: z.string(),
-        before: z.unknown(),
-        after: z.unknown(),
-        requestId: z.string(),
-        reason: z.string().nullable(),
-        revision: whole.nullable().describe('of the plane; null: regions need not know of it'),
-      }),
-    ),
-    next,
+    seq: whole,
+    at: time,
+    actor: z.string(),
+    action: z.string(),
+    objectKind: z.enum(['policy', 'region', 'token']),
+    objectId: z.string(),
+    before: z.unknown(),
+    after: z.unknown(),
+    requestId: z.string(),
+    reason: z.string().nullable(),
+    revision: whole.nullable().describe('of the plane; null: regions need not know of it'),
   })
+  .meta({ id: 'AuditEntry' })
+export type AuditEntryReply = z.infer<typeof auditEntrySchema>
+
+export const auditListSchema = z
+  .object({ items: z.array(auditEntrySchema), next })
   .meta({ id: 'AuditList' })
 
 export const regionAges = z

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
-import { nameSchema } from '../../../shared/protocol/policy.ts'
+import { domainSchema, nameSchema } from '../../../shared/protocol/policy.ts'
 import { recheckOf } from '../access/authenticate.ts'
 import { StreamClient } from '../stream/stream-client.ts'
 import { type AdminDeps, failures } from './route-support.ts'
@@ -22,7 +22,7 @@ export function streamRoutes(root: FastifyInstance, deps: AdminDeps): void {
         description:
           'Begins with a snapshot, or with what was missed since Last-Event-ID where that is known. A client that takes events too slowly, or whose token is revoked, gets an end event that says so.',
         querystring: z.strictObject({
-          domain: nameSchema.optional().describe('only limits of this domain'),
+          domain: domainSchema.optional().describe('only limits of this domain'),
           policy: nameSchema.optional().describe('only limits of policies of this name'),
         }),
         headers: z.looseObject({

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { COUNTER_NAME_LENGTH_MAX } from '../../../shared/core/counter-id.ts'
 import type { Policy } from '../../../shared/core/policy.ts'
 import { QuotaError } from '../../../shared/errors.ts'
-import { nameSchema } from '../../../shared/protocol/policy.ts'
+import { domainSchema, nameSchema } from '../../../shared/protocol/policy.ts'
 import {
   RESOLUTIONS,
   TOP_BY,
@@ -50,7 +50,7 @@ function topRoute(root: FastifyInstance, deps: AdminDeps): void {
         querystring: z.strictObject({
           ...pageQuery,
           by: z.enum(TOP_BY).default('use'),
-          domain: nameSchema.optional(),
+          domain: domainSchema.optional(),
           policy: nameSchema.optional(),
           region: nameSchema.optional().describe('only what this region counted'),
           seconds: z.coerce
@@ -104,7 +104,7 @@ function historyRoute(root: FastifyInstance, deps: AdminDeps): void {
         description:
           'Seconds of the last 5 minutes and hot keys (seconds and minutes of the last 3 hours) come from memory, since this admin started; minutes of 2 days and hours of 90 days from Postgres too.',
         querystring: z.strictObject({
-          domain: nameSchema,
+          domain: domainSchema,
           policy: nameSchema,
           limitName: nameSchema.optional().describe('only this limit of the policy'),
           key: key.optional().describe('only this hot key, as /usage/top and /shares name it'),

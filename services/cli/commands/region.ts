@@ -12,6 +12,7 @@ import type { Io } from '../io.ts'
 import { outputFlags, show, withOutput, withWatch } from '../output.ts'
 import { adminOf } from '../settings.ts'
 import { adminFlags, printJson, printLines, withAdminFlags, withExamples } from './common.ts'
+import { addRegionLags } from './lags.ts'
 
 const listFlags = adminFlags.extend(outputFlags.shape)
 const certifyFlags = adminFlags.extend({
@@ -26,6 +27,7 @@ export function addRegionCommand(program: Command, io: Io): void {
     .command('region')
     .description('show the regions of the plane, drain, resume and remove them')
   addList(region, io)
+  addRegionLags(region, io)
   addMove(region, io, 'drain', 'move the part of a region in every limit to the others')
   addMove(region, io, 'resume', 'give a drained region its part back')
   addRemove(region, io)

@@ -6,6 +6,7 @@ import { outputFlags, show, type View, withOutput, withWatch } from '../output.t
 import { adminOf } from '../settings.ts'
 import { grouped, percent } from '../table.ts'
 import { adminFlags, withAdminFlags, withExamples } from './common.ts'
+import { addUsageHistory, addUsageTop } from './usage-reading.ts'
 
 /** Windows in the table; the other forms have all that admin keeps. */
 const WINDOWS_SHOWN = 3
@@ -14,8 +15,10 @@ const flagsSchema = adminFlags.extend(outputFlags.shape).extend({ domain: z.stri
 
 /** Adds `quotaplane usage`. */
 export function addUsageCommand(program: Command, io: Io): void {
+  // Else the flags of `usage` itself would be taken for those of what follows it.
   const command = program
     .command('usage')
+    .enablePositionalOptions()
     .description('show what each limit admitted and denied in its latest windows, by region')
     .option('--domain <domain>', 'only the policies of one domain')
     .action(async (options: unknown) => {
@@ -34,6 +37,8 @@ export function addUsageCommand(program: Command, io: Io): void {
     'quotaplane usage --watch',
     'quotaplane usage --domain api --json',
   ])
+  addUsageTop(command, io)
+  addUsageHistory(command, io)
 }
 
 type LimitUsage = UsageReply['limits'][number]

@@ -1,9 +1,11 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { HistoryWriter } from '../../../services/admin/history/history-writer.ts'
+import { runProgram } from '../../../services/cli/program.ts'
 import { counterId } from '../../../shared/core/counter-id.ts'
+import { ioWith } from '../../unit/cli/fake-io.ts'
 import { aRecord, aRow } from './a-record.ts'
-import { type Admin, aLimit, startAdmin } from './admin-harness.ts'
+import { type Admin, aLimit, startAdmin, TOKEN } from './admin-harness.ts'
 
 const HISTORY = '/v1/usage/history?domain=api&policy=per-tenant'
 
@@ -279,5 +281,34 @@ describe('lags', () => {
     const unheard = aRecord().mark
     admin.follower.hear(aRecord({ from: 'eu-west-1', acks: { 'us-east-1': unheard } }))
     expect(await busOf()).toBe('not-heard-here')
+  })
+})
+
+describe('the command line', () => {
+  let url: string
+  beforeAll(async () => {
+    url = await admin.app.listen({ host: '127.0.0.1', port: 0 })
+  })
+  async function run(...args: readonly string[]): Promise<string> {
+    const io = ioWith({ env: { QUOTAPLANE_URL: url, QUOTAPLANE_TOKEN: TOKEN } })
+    expect(await runProgram(args, io), io.written.err).toBe(0)
+    return io.written.out
+  }
+
+  it('shows the top keys, the history of a policy, and lags', async () => {
+    for (const denied of [0, 1_500]) {
+      admin.follower.hear(aRecord({ rows: [aRow(keyId('tenant=acme'), { denied })] }))
+      admin.clock.nowMs += 1_000
+    }
+    report(admin, 1_234)
+    const top = await run('usage', 'top', '--by', 'denial', '--policy', 'api/per-tenant')
+    expect(top).toMatch(/^api\/per-tenant\/per-second +tenant=acme +\d+ +1,500 +0 +us-east-1$/m)
+    const names = await run('usage', 'top', '--domain', 'api', '-o', 'name')
+    expect(names).toBe('tenant=acme\n')
+    const history = await run('usage', 'history', 'api/per-tenant')
+    expect(history).toMatch(/\(going on\) +per-second +together +1,234 +1 +0$/m)
+    const lags = await run('region', 'lags', '-o', 'json')
+    expect(JSON.parse(lags).pairs).toHaveLength(2)
+    expect(await run('region', 'lags')).toMatch(/^us-east-1: last heard .* store up, bus up/m)
   })
 })
