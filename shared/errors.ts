@@ -6,6 +6,7 @@ const ERRORS = {
   QUOTA_IDENTITY_MISSING: { status: 403, retryable: false },
   QUOTA_POLICY_NOT_FOUND: { status: 404, retryable: false },
   QUOTA_REGION_NOT_FOUND: { status: 404, retryable: false },
+  QUOTA_ACTION_NOT_FOUND: { status: 404, retryable: false },
   QUOTA_REVISION_NOT_FOUND: { status: 404, retryable: false },
   QUOTA_TOKEN_NOT_FOUND: { status: 404, retryable: false },
   QUOTA_ALREADY_EXISTS: { status: 409, retryable: false },

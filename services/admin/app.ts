@@ -12,9 +12,10 @@ import { z } from 'zod'
 import { ENTRY_VALUE_BYTES_MAX } from '../../shared/core/descriptor.ts'
 import { QuotaError } from '../../shared/errors.ts'
 import { APPLY_FIXES } from '../../shared/protocol/apply.ts'
+import { EMERGENCY_FIXES, emergencyPutSchema } from '../../shared/protocol/emergency.ts'
 import { NAME_FIX, POLICY_FIXES } from '../../shared/protocol/policy.ts'
 import { TOKEN_FIXES } from '../../shared/protocol/tokens.ts'
-import { invalidInput, problemsOf } from '../../shared/protocol/zod-problems.ts'
+import { type Fixes, invalidInput, problemsOf } from '../../shared/protocol/zod-problems.ts'
 import { type ReadinessCheck, useHealth } from '../../shared/runtime/health.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import type { Registry } from '../../shared/runtime/metrics.ts'
@@ -25,6 +26,7 @@ import { type AdminMetrics, measureRequests } from './metrics.ts'
 import { useOneChange } from './one-change.ts'
 import { applyRoutes } from './routes/apply.ts'
 import { auditRoutes } from './routes/audit.ts'
+import { emergencyRoutes } from './routes/emergency.ts'
 import { explainRoutes } from './routes/explain.ts'
 import { lagRoutes } from './routes/lags.ts'
 import { overrideRoutes } from './routes/overrides.ts'
@@ -127,6 +129,7 @@ function protectedRoutes(v1: FastifyInstance, options: AdminAppOptions): void {
   policyRoutes(v1, options)
   overrideRoutes(v1, options)
   applyRoutes(v1, options)
+  emergencyRoutes(v1, options)
   regionRoutes(v1, options)
   revisionRoutes(v1, options)
   auditRoutes(v1, options)
@@ -150,13 +153,17 @@ const FIXES = {
   body: 'send one JSON object',
 }
 
+/** Of bodies whose fields are called as others are and are mended otherwise. */
+const OWN_FIXES: ReadonlyMap<unknown, Fixes> = new Map([[emergencyPutSchema, EMERGENCY_FIXES]])
+
 /** Refusals name the field and how to mend it, whichever part of the request it is in. */
 function validateBy(schema: unknown) {
   return (input: unknown): { value: unknown } | { error: Error } => {
     if (!(schema instanceof z.ZodType)) return { value: input }
     const parsed = schema.safeParse(input)
     if (parsed.success) return { value: parsed.data }
-    return { error: invalidInput(problemsOf(parsed.error, FIXES)) }
+    const fixes = { ...FIXES, ...OWN_FIXES.get(schema) }
+    return { error: invalidInput(problemsOf(parsed.error, fixes)) }
   }
 }
 

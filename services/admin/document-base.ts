@@ -24,7 +24,8 @@ export function documentBase(
   return before.capacity === limit.capacity ? before.base : splitBase(before.base, limit.capacity)
 }
 
-function plainBase({ split, capacity }: Written, attendance: Attendance): BaseSplit {
+/** The base of a split among the regions that are there. */
+export function plainBase({ split, capacity }: Written, attendance: Attendance): BaseSplit {
   const weights = weightSteps(split)
   return splitBase(weightsOf(weights, attendance) ?? weights, capacity)
 }

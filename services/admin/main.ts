@@ -50,7 +50,7 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
   const metrics = createAdminMetrics(registry)
   const { db, link } = await openStores(config, log, life)
   const tokens = new TokenBook(db, wallMs)
-  const cache = new PlaneCache()
+  const cache = new PlaneCache(wallMs)
   const live = new LiveView()
   const parts = { db, cache, live, log, wallMs, monotonicMs }
   const publisher = new PolicyPublisher({

@@ -1,3 +1,4 @@
+import { underEmergency } from '../../shared/core/emergency.ts'
 import type { Policy, RegionId } from '../../shared/core/policy.ts'
 import { readChanges, revisionOf } from '../../shared/postgres/changes.ts'
 import type { Db } from '../../shared/postgres/plane.ts'
@@ -14,6 +15,11 @@ export class PlaneCache {
   #revision = 0
   #members: readonly RegionId[] = []
   readonly #policies = new Map<number, Policy>()
+  readonly #wallMs: () => number
+
+  constructor(wallMs: () => number) {
+    this.#wallMs = wallMs
+  }
 
   get revision(): number {
     return this.#revision
@@ -23,8 +29,10 @@ export class PlaneCache {
     return this.#members
   }
 
+  /** The policies as they are in force now, under the emergency actions of now. */
   get policies(): Iterable<Policy> {
-    return this.#policies.values()
+    const nowMs = this.#wallMs()
+    return [...this.#policies.values()].map((policy) => underEmergency(policy, nowMs))
   }
 
   /** Forgets everything, so that the next refresh reads the whole plane. */

@@ -7,6 +7,7 @@ import { forgetWindows } from '../../shared/postgres/stock.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import { type Adoption, recordAdoptions } from './adoptions.ts'
 import { settleHeardDepartures } from './departures.ts'
+import { endExpiredActions } from './emergency-ends.ts'
 import type { LiveView } from './live-view.ts'
 import type { PlaneCache } from './plane-cache.ts'
 import { Rebase } from './rebase.ts'
@@ -85,6 +86,8 @@ export class PlaneFollower {
       this.#options.log.info({ applied }, 'schema is ready')
     }
     await this.#refresh()
+    // What was just saved need not wait for the rest of the step.
+    this.#options.announce(cache.revision)
     const adoptions = this.#unrecorded()
     if (adoptions.length > 0) {
       await recordAdoptions(db, adoptions, ADOPTION_CONTEXT)
@@ -92,6 +95,7 @@ export class PlaneFollower {
       this.#options.log.info({ adoptions }, 'epochs adopted')
       await this.#refresh()
     }
+    if (await endExpiredActions(db, wallMs())) await this.#refresh()
     if (await this.#moves.stepOnce()) await this.#refresh()
     if (await this.#rebase.stepOnce(cache.members)) await this.#refresh()
     await settleHeardDepartures({ db, live, members: cache.members })

@@ -1,5 +1,6 @@
 /** Moves the base of limits whose policies say `rebase: auto` to where the demand of the last hour is. */
 import { proposeBase } from '../../shared/core/base-rebase.ts'
+import { underEmergency } from '../../shared/core/emergency.ts'
 import { holdingOf } from '../../shared/core/enforced.ts'
 import type { BaseSplit, RegionId } from '../../shared/core/policy.ts'
 import type { ChangeContext } from '../../shared/postgres/audit.ts'
@@ -93,11 +94,19 @@ export class Rebase {
   ): BaseSplit | null {
     const movedAtMs = this.#movedAt.get(limit.id) ?? Number.NEGATIVE_INFINITY
     const isFree = limit.previousBase === null && nowMs - movedAtMs >= REBASE_INTERVAL_MS
-    if (!isFree || holdingOf(policy, limit) !== 'share') return null
+    const isLent =
+      holdingOf(policy, limit) === 'share' && !isHeldStill(policy, limit, this.#options.wallMs())
+    if (!isFree || !isLent) return null
     const demand = this.#demand.demandOf(limit.id, nowMs)
     if (demand === null) return null
     return proposeBase({ ...limit, split: weightSteps(limit.split), demand, present })
   }
+}
+
+/** While an operator has frozen its loans or pinned its split. */
+function isHeldStill(policy: StoredPolicy, { id }: StoredLimit, atMs: number): boolean {
+  const limit = underEmergency(policy, atMs).limits.find((one) => one.id === id)
+  return (limit?.lending ?? 'free') !== 'free'
 }
 
 const CONTEXT: ChangeContext = {

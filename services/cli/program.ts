@@ -7,6 +7,7 @@ import { withExamples } from './commands/common.ts'
 import { addCompletionCommand } from './commands/completion.ts'
 import { addContextCommand } from './commands/context.ts'
 import { addDemoCommand } from './commands/demo.ts'
+import { addEmergencyCommands } from './commands/emergency.ts'
 import { addKeysCommand } from './commands/keys.ts'
 import { addOverrideCommand } from './commands/override.ts'
 import { addPolicyCommand } from './commands/policy.ts'
@@ -56,6 +57,7 @@ function buildProgram(io: Io, setExitCode: (code: number) => void): Command {
   addUsageCommand(program, io)
   addRegionCommand(program, io)
   addRolloutCommand(program, io, setExitCode)
+  addEmergencyCommands(program, io)
   addTokenCommand(program, io)
   addAuditCommand(program, io)
   addAdminCommand(program, io)

@@ -63,6 +63,14 @@ export function enforcerUrlOf(
   throw new CliError(`the local plane has no region ${flags.region}: ${hint}`, EXIT.usage)
 }
 
+/** An enforcer of each region of the local plane. */
+export function localEnforcerUrls(io: Io): readonly string[] {
+  const local = findLocalPlane(io.env)
+  if (local !== null) return local.regions.map(({ enforcerUrl }) => enforcerUrl)
+  const message = 'no local plane runs, so its regions are not known: give --enforcer-url'
+  throw new CliError(message, EXIT.usage)
+}
+
 function httpUrl(text: string, flag: string): string {
   if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol)) {
     throw new CliError(`${flag} must be an http:// or https:// URL, not "${text}"`, EXIT.usage)

@@ -36,6 +36,11 @@ export class OverAdmission {
   #dueMs = Number.NEGATIVE_INFINITY
   #worst = 0
 
+  /** Forgets what was admitted under other limits: those of one revision change too, when an emergency action ends. */
+  beginAnew(): void {
+    this.#revision = -1
+  }
+
   /**
    * Tokens by which the worst key is beyond its limit; 0 for all that is well. Looks as often as counts are told.
    * While regions act on different policies nothing is judged: each is right by its own.

@@ -1,3 +1,4 @@
+import { underEmergency } from '../../shared/core/emergency.ts'
 import { pooledTokens } from '../../shared/core/enforced.ts'
 import type { LedgerLimit, Membership } from '../../shared/core/ledger/types.ts'
 import type { Policy, RegionId } from '../../shared/core/policy.ts'
@@ -49,6 +50,23 @@ export function applyChanges(plane: Plane, since: ChangesSince, askedAtMs: numbe
   }
   const { changes: _changes, ...head } = since
   return { ...head, policies, askedAtMs }
+}
+
+/** A plane as it is to be enforced at an instant of Redis TIME: under the emergency actions in force then. */
+export interface InForce {
+  /** As admin said it, and as it is kept. */
+  readonly of: Plane
+  readonly plane: Plane
+  readonly storeMs: number
+}
+
+export function inForceOf(of: Plane, storeMs: number): InForce {
+  const isAny = [...of.policies.values()].some(({ emergency }) => emergency !== undefined)
+  if (!isAny) return { of, plane: of, storeMs }
+  const policies = [...of.policies].map(
+    ([id, policy]) => [id, underEmergency(policy, storeMs)] as const,
+  )
+  return { of, plane: { ...of, policies: new Map(policies) }, storeMs }
 }
 
 /** The numbers of each limit that the ledger works with. */

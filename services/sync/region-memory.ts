@@ -5,7 +5,7 @@ import type { RegionRecord } from '../../shared/core/ledger/types.ts'
 import type { RegionId } from '../../shared/core/policy.ts'
 import { CountExchange } from './count-exchange.ts'
 import { OverAdmission } from './over-admission.ts'
-import { EMPTY_PLANE, type Plane } from './plane.ts'
+import { EMPTY_PLANE, type InForce, inForceOf, type Plane } from './plane.ts'
 import { RolloutBook } from './rollout-book.ts'
 import { StockBook } from './stock-book.ts'
 import { UsageBook } from './usage-book.ts'
@@ -23,6 +23,8 @@ export class RegionMemory {
   readonly rollout = new RolloutBook()
   readonly overAdmission = new OverAdmission()
   plane: Plane = EMPTY_PLANE
+  /** What some plane came to under its emergency actions; see `inForceAt`. */
+  #inForce: InForce = inForceOf(EMPTY_PLANE, 0)
   /** The plane as Redis last confirmed it; null before. */
   writtenPlane: Plane | null = null
   /** True once enforcers are served in the present session. */
@@ -40,6 +42,17 @@ export class RegionMemory {
     this.region = region
     this.ledger = createLedger(region)
     this.usage = new UsageBook(region)
+  }
+
+  /** What `plane` comes to: as it was last worked out, or else at `storeMs`, an instant of Redis TIME. */
+  inForce(storeMs: number): InForce {
+    return this.#inForce.of === this.plane ? this.#inForce : this.renewInForce(storeMs)
+  }
+
+  /** Works out anew what `plane` comes to. */
+  renewInForce(storeMs: number): InForce {
+    this.#inForce = inForceOf(this.plane, storeMs)
+    return this.#inForce
   }
 
   /** Forgets the ledger: another daemon may have led the region since it was right. */

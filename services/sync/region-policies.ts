@@ -1,4 +1,5 @@
 import { assert } from '../../shared/core/assert.ts'
+import { nextEmergencyEndMs } from '../../shared/core/emergency.ts'
 import { holdingOf, type ModeRule, pooledTokens } from '../../shared/core/enforced.ts'
 import type { NumbersByLimit } from '../../shared/core/overrides.ts'
 import type { Limit, Policy, RegionLimitSpec, RegionPolicySpec } from '../../shared/core/policy.ts'
@@ -18,7 +19,7 @@ export function regionPolicies(
   storeMs: number,
 ): readonly RegionPolicySpec[] {
   return [...plane.policies.values()].map(
-    ({ description: _description, objective: _objective, ...policy }) => ({
+    ({ description: _description, objective: _objective, emergency: _emergency, ...policy }) => ({
       ...policy,
       ...variantsOf(policy, storeMs),
       limits: policy.limits.map((limit) =>
@@ -71,9 +72,9 @@ function variantsOf(
   }
 }
 
-/** When the next override expires; infinity without any. */
+/** When the next override or emergency action ends; infinity without any. */
 export function nextExpiryMs(plane: Plane, storeMs: number): number {
-  let next = Number.POSITIVE_INFINITY
+  let next = nextEmergencyEndMs(plane.policies.values(), storeMs)
   for (const { overrides = [] } of plane.policies.values()) {
     for (const { expiresAtMs = next } of overrides) {
       if (expiresAtMs > storeMs) next = Math.min(next, expiresAtMs)

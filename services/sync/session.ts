@@ -54,7 +54,7 @@ export class Session {
   #seqReserved: number
   #renewDueMs = 0
   #tickDueMs = 0
-  /** By Redis TIME: when an override that was written expires. */
+  /** By Redis TIME: when an override or an emergency action that was written ends. */
   #expiryDueMs = Number.POSITIVE_INFINITY
   #measureDueMs = 0
   #measuredMs = 0
@@ -77,6 +77,7 @@ export class Session {
   async stepOnce(): Promise<number> {
     const nowMs = this.#deps.clock.monotonicMs()
     if (nowMs >= this.#renewDueMs) await this.#renew()
+    else if (nowMs >= this.#expiryDueAtMs()) await this.usePlane(this.#deps.memory.plane)
     else if (nowMs >= this.#tickDueMs) await this.#tick()
     else if (nowMs >= this.#measureDueMs) await this.#measure()
     else if (this.#isUrgent && nowMs >= this.#urgentDueMs()) await this.send()
@@ -104,11 +105,14 @@ export class Session {
   async usePlane(plane: Plane): Promise<void> {
     const { memory } = this.#deps
     memory.plane = plane
+    memory.writtenPlane = null
+    const inForce = memory.renewInForce(this.#storeMs())
     memory.stock.usePlane(plane)
     memory.counts.usePlane(plane)
+    memory.overAdmission.beginAnew()
     const { revision: policyRevision, members, formerMembers, leastIncarnations } = plane
     const membership = { members, formerMembers, leastIncarnations }
-    const limits = ledgerLimits(plane)
+    const limits = ledgerLimits(inForce.plane)
     await this.handle({ kind: 'limits', policyRevision, limits, ...membership })
     if (memory.writtenPlane !== plane) await this.#writePolicies()
     // A new limit may have long windows that are not open yet.
@@ -156,7 +160,6 @@ export class Session {
     const nowMs = clock.monotonicMs()
     memory.usage.forgetOld(memory.ledger, nowMs)
     memory.stock.forgetOld(nowMs + memory.ledger.storeOffsetMs, nowMs)
-    if (this.#storeMs() >= this.#expiryDueMs) await this.#writePolicies()
     showLedger(metrics, memory, clock.monotonicMs())
   }
 
@@ -273,16 +276,17 @@ export class Session {
   async #writePolicies(): Promise<void> {
     const { memory, metrics } = this.#deps
     const { plane, homes, isRecovering: recovering } = memory
-    const storeMs = this.#storeMs()
+    const { storeMs, plane: inForce } = memory.inForce(this.#storeMs())
     const version = await this.#store.writePolicies({
       revision: plane.revision,
       members: plane.members,
       plane: [...plane.policies.values()],
-      region: regionPolicies(plane, homes, memory.stock.opened, storeMs),
+      region: regionPolicies(inForce, homes, memory.stock.opened, storeMs),
       recovering,
     })
     memory.writtenPlane = plane
-    memory.rollout.noteWritten(plane.revision, { storeMs, nowMs: this.#deps.clock.monotonicMs() })
+    const nowMs = this.#deps.clock.monotonicMs()
+    memory.rollout.noteWritten(plane.revision, { storeMs: this.#storeMs(), nowMs })
     this.#deps.onRollout()
     this.#expiryDueMs = nextExpiryMs(plane, storeMs)
     metrics.policyVersion.set(version)
@@ -309,6 +313,11 @@ export class Session {
     }
   }
 
+  /** When `#expiryDueMs` is, by this process's clock: what ends, ends then and not with the next tick. */
+  #expiryDueAtMs(): number {
+    return this.#expiryDueMs - this.#deps.memory.ledger.storeOffsetMs
+  }
+
   #urgentDueMs(): number {
     return this.#sentMs + urgentSpacingMs(this.#deps.memory.ledger)
   }
@@ -316,7 +325,8 @@ export class Session {
   #nextDueMs(): number {
     const urgentMs = this.#isUrgent ? this.#urgentDueMs() : Number.POSITIVE_INFINITY
     const { counts, rollout } = this.#deps.memory
-    const own = Math.min(this.#renewDueMs, this.#tickDueMs, this.#measureDueMs, urgentMs)
+    const timed = Math.min(this.#renewDueMs, this.#tickDueMs, this.#expiryDueAtMs())
+    const own = Math.min(timed, this.#measureDueMs, urgentMs)
     return Math.min(own, counts.dueMs, rollout.dueMs)
   }
 }

@@ -1,4 +1,5 @@
 import type { CalendarUnit } from './calendar.ts'
+import type { EmergencyAction } from './emergency.ts'
 import type { Override, RegionOverride, Tiers } from './overrides.ts'
 
 /** A region's name, such as `us-east-1`. */
@@ -30,6 +31,10 @@ export type Objective = (typeof OBJECTIVES)[number]
 /** Whether enforcers may take a hot key's tokens in blocks. */
 export const LEASE_CHOICES = ['auto', 'off'] as const
 export type LeaseChoice = (typeof LEASE_CHOICES)[number]
+
+/** Whether regions lend each other of a limit. `frozen`: loans stay as they are. `none`: those there are go home. */
+export const LENDINGS = ['free', 'frozen', 'none'] as const
+export type Lending = (typeof LENDINGS)[number]
 
 /** One step of a match: the entry's key, and its value unless every value is meant. */
 export interface MatchEntry {
@@ -82,6 +87,8 @@ export interface Limit extends LimitRule {
   readonly previousBase: BaseSplit | null
   /** Part of its own base that a region never lends, in per cent of that base. */
   readonly floorPercent: number
+  /** `free` when left out. */
+  readonly lending?: Lending
 }
 
 /** A named set of limits in a domain, as admin publishes it. `revision` is the plane-wide one of its last change. */
@@ -111,6 +118,8 @@ export interface Policy {
   readonly overridesBy?: string
   /** Present where some tenant has other than its policy says; each value once. */
   readonly overrides?: readonly Override[]
+  /** Present while an operator's emergency actions hold, and until admin has taken those out that ended. */
+  readonly emergency?: readonly EmergencyAction[]
 }
 
 /** The numbers that a limit was enforced with in a region before its last change there. */
@@ -167,7 +176,7 @@ export type RebaseChoice = (typeof REBASE_CHOICES)[number]
 
 /** A policy as one region's enforcers read it from their own Redis. */
 export interface RegionPolicy
-  extends Omit<Policy, 'description' | 'objective' | 'limits' | 'overrides'> {
+  extends Omit<Policy, 'description' | 'objective' | 'limits' | 'overrides' | 'emergency'> {
   readonly limits: readonly RegionLimit[]
   readonly overrides?: readonly RegionOverride[]
   /** Policy version of the region at which `overrides` last changed; absent before the first. */

@@ -69,11 +69,17 @@ export async function touchPolicy(trx: Trx, id: number, revision: number): Promi
     .execute()
 }
 
-/** Starts the counters of each limit of a policy anew, in every region. */
-export async function resetUsage(trx: Trx, policyId: number): Promise<void> {
+/** Starts the counters of these limits of a policy anew, in every region. */
+export async function resetUsage(
+  trx: Trx,
+  policyId: number,
+  limitIds: readonly number[],
+): Promise<void> {
+  if (limitIds.length === 0) return
   await trx
     .updateTable('limits')
     .set((eb) => ({ usage_epoch: eb('usage_epoch', '+', 1) }))
     .where('policy_id', '=', policyId)
+    .where('id', 'in', limitIds)
     .execute()
 }

@@ -1,9 +1,11 @@
-import { sql } from 'kysely'
+import { type ExpressionBuilder, sql } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import { assert } from '../core/assert.ts'
 import type { Override } from '../core/overrides.ts'
 import type { BaseSplit, Limit, Policy, RebaseChoice, RegionId } from '../core/policy.ts'
+import type { StoredAction } from './emergency.ts'
 import type { Db } from './plane.ts'
+import type { Tables } from './tables.ts'
 
 /** A limit with what its operator wrote beside the numbers that regions work with. */
 export interface StoredLimit extends Limit {
@@ -17,6 +19,7 @@ export interface StoredLimit extends Limit {
 
 export interface StoredPolicy extends Policy {
   readonly limits: readonly StoredLimit[]
+  readonly emergency?: readonly StoredAction[]
   readonly rebase: RebaseChoice
   readonly acceptSmallLimits: boolean
   /** What operators and their tools tell policies by; no region needs to know. */
@@ -75,25 +78,49 @@ export function selectPolicies(db: Db) {
           .orderBy(sql`limits.candidate_of is not null`)
           .orderBy('limits.position'),
       ).as('limits'),
-      jsonArrayFrom(
-        eb
-          .selectFrom('overrides')
-          .whereRef('overrides.policy_id', '=', 'policies.id')
-          .select([
-            'overrides.value',
-            'overrides.rule',
-            sql<number | null>`floor(extract(epoch from expires_at) * 1000)::bigint`.as(
-              'expires_ms',
-            ),
-          ])
-          .orderBy('overrides.value'),
-      ).as('overrides'),
+      overridesOf(eb).as('overrides'),
+      actionsOf(eb).as('emergency'),
     ])
 }
 
 /** True of policies that have every one of these labels. */
 export function hasLabels(labels: Readonly<Record<string, string>>) {
   return sql<boolean>`labels @> ${JSON.stringify(labels)}::jsonb`
+}
+
+/** Overrides of the policy of the row. */
+function overridesOf(eb: ExpressionBuilder<Tables, 'policies'>) {
+  return jsonArrayFrom(
+    eb
+      .selectFrom('overrides')
+      .whereRef('overrides.policy_id', '=', 'policies.id')
+      .select([
+        'overrides.value',
+        'overrides.rule',
+        sql<number | null>`floor(extract(epoch from expires_at) * 1000)::bigint`.as('expires_ms'),
+      ])
+      .orderBy('overrides.value'),
+  )
+}
+
+/** Emergency actions of the policy of the row that have not ended in the books. */
+function actionsOf(eb: ExpressionBuilder<Tables, 'policies'>) {
+  return jsonArrayFrom(
+    eb
+      .selectFrom('emergency_actions')
+      .whereRef('emergency_actions.policy_id', '=', 'policies.id')
+      .where('ended_at', 'is', null)
+      .select([
+        'emergency_actions.id',
+        'emergency_actions.effect',
+        'emergency_actions.split',
+        'emergency_actions.reason',
+        'emergency_actions.begun_by',
+        sql<number>`floor(extract(epoch from begun_at) * 1000)::bigint`.as('begun_ms'),
+        sql<number>`floor(extract(epoch from expires_at) * 1000)::bigint`.as('expires_ms'),
+      ])
+      .orderBy('emergency_actions.id'),
+  )
 }
 
 type PolicyRow = Awaited<ReturnType<ReturnType<typeof selectPolicies>['execute']>>[number]
@@ -122,8 +149,22 @@ export function toPolicy(row: PolicyRow): StoredPolicy {
     ...(row.overrides_by !== null && { overridesBy: row.overrides_by }),
     ...(row.replaces !== null && { replaces: row.replaces }),
     ...(row.overrides.length > 0 && { overrides: row.overrides.map(toOverride) }),
+    ...(row.emergency.length > 0 && { emergency: row.emergency.map(toAction) }),
     createdAt: row.created_at,
     updatedAt: row.updated_at,
+  }
+}
+
+function toAction(row: PolicyRow['emergency'][number]): StoredAction {
+  const { id, effect, split, reason, begun_by: begunBy } = row
+  return {
+    id,
+    effect,
+    split,
+    reason,
+    begunBy,
+    begunAtMs: row.begun_ms,
+    expiresAtMs: row.expires_ms,
   }
 }
 
@@ -162,7 +203,16 @@ function toLimit(row: LimitRow): StoredLimit {
 export function policyOf(stored: StoredPolicy): Policy {
   const { createdAt: _created, updatedAt: _updated, ...rest } = stored
   const { rebase: _rebase, acceptSmallLimits: _small, labels: _labels, ...policy } = rest
-  return { ...policy, limits: stored.limits.map(limitOf) }
+  const emergency = stored.emergency?.map(({ id, effect, expiresAtMs }) => ({
+    id,
+    effect,
+    expiresAtMs,
+  }))
+  return {
+    ...policy,
+    limits: stored.limits.map(limitOf),
+    ...(emergency !== undefined && { emergency }),
+  }
 }
 
 function limitOf(stored: StoredLimit): Limit {

@@ -1,5 +1,6 @@
 import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
 import type { CalendarUnit } from '../core/calendar.ts'
+import type { EmergencyEffect } from '../core/emergency.ts'
 import type { OverrideRule, Tiers } from '../core/overrides.ts'
 import type {
   Algorithm,
@@ -31,6 +32,7 @@ export interface Tables {
   readonly limits: LimitsTable
   readonly base_epochs: BaseEpochsTable
   readonly overrides: OverridesTable
+  readonly emergency_actions: EmergencyActionsTable
   readonly policy_tombstones: TombstonesTable
   readonly audit: AuditTable
   readonly revisions: RevisionsTable
@@ -121,6 +123,18 @@ interface LimitsTable {
   readonly split: Json<Readonly<Record<string, number>>>
   readonly floor_percent: number
   readonly usage_epoch: Generated<number>
+}
+
+interface EmergencyActionsTable {
+  readonly id: GeneratedAlways<number>
+  readonly policy_id: number
+  readonly effect: Json<EmergencyEffect>
+  readonly split: Json<Readonly<Record<string, number>>> | null
+  readonly reason: string
+  readonly begun_by: string
+  readonly begun_at: Date
+  readonly expires_at: Date
+  readonly ended_at: ColumnType<Date | null, never, Date>
 }
 
 interface OverridesTable {

@@ -4,11 +4,13 @@ import { CALENDAR_UNITS } from '../core/calendar.ts'
 import {
   ALGORITHMS,
   LEASE_CHOICES,
+  LENDINGS,
   MODES,
   OBJECTIVES,
   REBASE_CHOICES,
   STORE_FAILURE_BEHAVIOURS,
 } from '../core/policy.ts'
+import { emergencyReplySchema } from './emergency.ts'
 
 const whole = z.number().int()
 const time = z.iso.datetime().describe('UTC, RFC 3339')
@@ -45,6 +47,9 @@ export const limitReplySchema = z
     epoch: whole.describe('number of the base split'),
     isEpochOpen: z.boolean().describe('regions are still moving to this split'),
     base: z.record(z.string(), whole).describe('millionths of the limit by region'),
+    inForce: z
+      .object({ capacity: whole, burst: whole, lending: z.enum(LENDINGS) })
+      .describe('what it comes to under the emergency actions in force'),
   })
   .meta({ id: 'Limit' })
 
@@ -90,6 +95,9 @@ export const policyReplySchema = z
     revision: whole.describe('plane-wide number of the last change; also the ETag'),
     createdAt: time,
     updatedAt: time,
+    emergency: z
+      .array(emergencyReplySchema)
+      .describe('emergency actions in force; the limits say what they come to'),
     warnings: z
       .array(z.object({ field: z.string(), message: z.string(), fix: z.string().optional() }))
       .describe(

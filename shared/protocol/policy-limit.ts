@@ -40,7 +40,7 @@ const weight = z
   .refine((value) => isInSteps(value), { error: 'has more than two decimal places' })
 
 /** Weights in per cent by region; they sum to 100. */
-const splitSchema = z
+export const splitSchema = z
   .record(nameSchema, weight, { error: describeType('an object of weights by region') })
   .refine((split) => Object.keys(split).length <= REGIONS_MAX, {
     error: `has more than ${REGIONS_MAX} regions`,

@@ -89,6 +89,17 @@ const overrideSchema = z.object({
   expiresAtMs: whole.exactOptional(),
 })
 
+const emergencySchema = z.object({
+  id: positive,
+  effect: z.discriminatedUnion('kind', [
+    z.object({ kind: z.enum(['block', 'allow']), value: z.string() }),
+    z.object({ kind: z.literal('multiply'), limit: z.string(), factor: z.number().positive() }),
+    z.object({ kind: z.literal('fix'), limit: z.string(), capacity: whole, burst: whole }),
+    z.object({ kind: z.enum(['freeze', 'pin']), limit: z.string().nullable() }),
+  ]),
+  expiresAtMs: whole,
+})
+
 export const wirePolicySchema = z.object({
   id: positive,
   domain: z.string().regex(DOMAIN_PATTERN),
@@ -113,6 +124,7 @@ export const wirePolicySchema = z.object({
   tiers: z.record(z.string(), numbersByLimit).exactOptional(),
   overridesBy: z.string().exactOptional(),
   overrides: z.array(overrideSchema).exactOptional(),
+  emergency: z.array(emergencySchema).exactOptional(),
 }) satisfies z.ZodType<Policy>
 
 /** A policy as it is at its newest revision, or that it was removed. */

@@ -119,6 +119,7 @@ async function usesThePlane(plane: PlaneDescription): Promise<void> {
   }
   await changesTheLimit(plane)
   await seesTheRollout(plane)
+  await actsInAnEmergency()
   await seesThePlane()
   const refused = await quotaplaneHere(['policy', 'list', '--token', 'wrong'], { env })
   expect(refused.exitCode).toBe(1)
@@ -151,6 +152,35 @@ async function seesTheRollout(plane: PlaneDescription): Promise<void> {
   }
   const none = await quotaplaneHere(['rollout', 'status', '999999'], { env })
   expect([none.exitCode, none.err]).toEqual([2, expect.stringContaining('no revision 999999')])
+}
+
+/** A tenant is blocked in every region by one command, and let through again by another. */
+async function actsInAnEmergency(): Promise<void> {
+  const mallory = ['check', '--domain', 'api', '--cost', '0', 'tenant=mallory', '--all-regions']
+  const applied = async (): Promise<void> => {
+    const args = ['rollout', 'status', '--watch', '--timeout', '20']
+    const { exitCode, out, err } = await quotaplaneHere(args, { env })
+    expect(exitCode, out + err).toBe(0)
+  }
+  const why = ['--reason', 'schürft seit 02:40']
+  const block = ['block', 'api/per-tenant', 'mallory', '--for', '1h', ...why, '-o', 'name']
+  const blocked = await quotaplaneHere(block, { env })
+  expect(blocked.exitCode, blocked.err).toBe(0)
+  await applied()
+  const denied = await quotaplaneHere(mallory, { env })
+  expect(denied.exitCode, denied.err).toBe(3)
+  for (const region of REGIONS) expect(denied.out).toContain(`denied in ${region}`)
+  expect(denied.out).toContain('deny all')
+  const list = await quotaplaneHere(['emergency', 'list'], { env })
+  expect(list.out).toMatch(/block +api\/per-tenant +mallory +(59m \d+s|1h) +admin-token +schürft/)
+  const shown = await quotaplaneHere(['policy', 'get', 'api/per-tenant'], { env })
+  expect(shown.err).toContain('block mallory (admin-token: schürft seit 02:40)')
+  const end = ['emergency', 'end', blocked.out.trim(), ...why]
+  expect(await quotaplaneHere(end, { env })).toMatchObject({ exitCode: 0 })
+  await applied()
+  expect((await quotaplaneHere(mallory, { env })).exitCode).toBe(0)
+  const nobody = await quotaplaneHere(['emergency', 'end', '999', ...why], { env })
+  expect([nobody.exitCode, nobody.err]).toEqual([1, expect.stringContaining('no emergency action')])
 }
 
 /** A change by the CLI is enforced in both regions within two seconds. */

@@ -69,7 +69,13 @@ describe('the README', () => {
     expect(start).toContain('npm start')
     const changed = await type(onThisPlane(change))
     expect(changed.exitCode, changed.err).toBe(0)
-    expect(changed.out).toMatch(/^api\/per-tenant updated/)
+    expect(changed.out).toContain('is applied everywhere')
+    for (const { region } of plane.regions) {
+      const decided = `allowed in ${region}\\n.*\\n.*500 per 1,000 ms`
+      expect(changed.out).toMatch(new RegExp(decided))
+    }
+    // The promise to a newcomer, beside the alias.
+    expect(change.trim().split('\n')).toHaveLength(4)
     const [alias = ''] = change.split('\n')
     const tried = await type(onThisPlane(`${alias}\n${tryIt}`))
     expect(tried.exitCode, tried.err).toBe(0)

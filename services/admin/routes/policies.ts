@@ -16,6 +16,7 @@ import {
   policyDocumentSchema,
   policyPutSchema,
 } from '../../../shared/protocol/policy.ts'
+import { nameSchema } from '../../../shared/protocol/policy-fields.ts'
 import { labelsQuery, parseLabels } from '../../../shared/protocol/policy-labels.ts'
 import { invalidInput } from '../../../shared/protocol/zod-problems.ts'
 import {
@@ -44,6 +45,10 @@ import {
 
 const PATH = '/domains/:domain/policies/:name'
 const tags = ['policies']
+
+const resetSchema = z
+  .strictObject({ limit: nameSchema.optional().describe('left out: every limit') })
+  .meta({ id: 'CounterReset' })
 
 export function policyRoutes(root: FastifyInstance, deps: AdminDeps): void {
   readRoutes(root, deps)
@@ -205,15 +210,17 @@ function removeRoutes(root: FastifyInstance, deps: AdminDeps): void {
     {
       schema: {
         tags,
-        summary: 'Start the counters of a policy anew in every region; If-Match is optional',
+        summary:
+          'Start the counters of a policy, or of one of its limits, anew in every region; If-Match is optional',
         params: policyParams,
         headers: conditionalHeaders,
+        body: resetSchema.nullish(),
         response: { 200: policyReplySchema, ...failures },
       },
     },
     async (req, reply) => {
       const precondition = preconditionOf(req.headers) ?? ({ kind: 'present' } as const)
-      const change = { key: req.params, precondition }
+      const change = { key: req.params, precondition, limit: req.body?.limit }
       const context = contextOf(req, req.headers)
       const policy = await changePlane(deps.db, context, (plane) => resetPolicy(plane, change))
       tagged(reply, policy.revision)
@@ -229,8 +236,8 @@ function answerChange(reply: FastifyReply, changed: ChangedPolicy, deps: AdminDe
   return shown(policy, deps)
 }
 
-function shown(policy: StoredPolicy, { cache }: AdminDeps): PolicyReply {
-  return policyReplyOf(policy, cache.members)
+function shown(policy: StoredPolicy, { cache, wallMs }: AdminDeps): PolicyReply {
+  return policyReplyOf(policy, { members: cache.members, nowMs: wallMs() })
 }
 
 /** The path says which policy is meant; a body that says otherwise is a mistake and changes neither. */

@@ -1,4 +1,5 @@
-import type { RegionId } from '../../../shared/core/policy.ts'
+import { underEmergency } from '../../../shared/core/emergency.ts'
+import type { Limit, RegionId } from '../../../shared/core/policy.ts'
 import { listOpenEpochs } from '../../../shared/postgres/epochs.ts'
 import type { Db } from '../../../shared/postgres/plane.ts'
 import type { StoredLimit, StoredPolicy } from '../../../shared/postgres/policy-rows.ts'
@@ -8,6 +9,7 @@ import type { LimitDocument, PolicyDocument } from '../../../shared/protocol/pol
 import { reviewPolicy } from '../../../shared/protocol/policy-warnings.ts'
 import type { LiveView } from '../live-view.ts'
 import type { RolloutView } from '../rollout-view.ts'
+import { emergencyReplyOf } from './emergency.ts'
 
 /** A stored policy as its operator wrote it; putting it again changes nothing. */
 export function documentOf(stored: StoredPolicy): PolicyDocument {
@@ -34,9 +36,14 @@ export function documentOf(stored: StoredPolicy): PolicyDocument {
   }
 }
 
-/** A stored policy as admin shows it in a plane of these regions. */
-export function policyReplyOf(stored: StoredPolicy, members: readonly RegionId[]): PolicyReply {
+/** A stored policy as admin shows it in a plane of these regions at `nowMs`. */
+export function policyReplyOf(
+  stored: StoredPolicy,
+  { members, nowMs }: { readonly members: readonly RegionId[]; readonly nowMs: number },
+): PolicyReply {
   const document = documentOf(stored)
+  const inForce = new Map(underEmergency(stored, nowMs).limits.map((limit) => [limit.id, limit]))
+  const emergency = (stored.emergency ?? []).filter(({ expiresAtMs }) => nowMs < expiresAtMs)
   return {
     ...document,
     overrideCount: stored.overrides?.length ?? 0,
@@ -44,15 +51,23 @@ export function policyReplyOf(stored: StoredPolicy, members: readonly RegionId[]
     revision: stored.revision,
     createdAt: stored.createdAt.toISOString(),
     updatedAt: stored.updatedAt.toISOString(),
+    emergency: emergency.map((action) => emergencyReplyOf(action, stored, nowMs)),
     warnings: [...reviewPolicy(document, members).warnings],
-    limits: enforcedLimits(stored).map((limit) => limitReplyOf(limit, candidateOf(stored, limit))),
+    limits: enforcedLimits(stored).map((limit) => ({
+      ...limitReplyOf(limit, candidateOf(stored, limit)),
+      inForce: inForceOf(inForce.get(limit.id) ?? limit),
+    })),
   }
+}
+
+function inForceOf({ capacity, burst, lending = 'free' }: Limit) {
+  return { capacity, burst, lending }
 }
 
 function limitReplyOf(
   limit: StoredLimit,
   candidate: StoredLimit | undefined,
-): PolicyReply['limits'][number] {
+): Omit<PolicyReply['limits'][number], 'inForce'> {
   const { candidate: _candidate, ...document } = limitDocumentOf(limit, candidate)
   return {
     ...document,

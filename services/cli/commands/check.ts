@@ -4,7 +4,7 @@ import { problemSchema } from '../../../shared/protocol/admin-replies.ts'
 import { describeField } from '../admin-client.ts'
 import { CliError, EXIT } from '../errors.ts'
 import type { Io } from '../io.ts'
-import { enforcerUrlOf } from '../settings.ts'
+import { enforcerUrlOf, localEnforcerUrls } from '../settings.ts'
 import { grouped, table } from '../table.ts'
 import { printJson, printLines, wholeNumber, withExamples } from './common.ts'
 
@@ -16,6 +16,7 @@ const flagsSchema = z.object({
   cost: z.number(),
   enforcerUrl: z.string().optional(),
   region: z.string().optional(),
+  allRegions: z.boolean().default(false),
   json: z.boolean().default(false),
 })
 
@@ -62,23 +63,35 @@ export function addCheckCommand(
       1,
     )
     .option('--region <region>', 'region of the local plane to ask')
+    .option('--all-regions', 'ask every region of the local plane')
     .option('--enforcer-url <url>', 'enforcer to ask (env QUOTAPLANE_ENFORCER_URL)')
     .option('--json', 'print the answer as JSON')
     .action(async (entries: readonly string[], options: unknown) => {
       const flags = flagsSchema.parse(options)
       const descriptors = parseDescriptors(entries)
-      const url = enforcerUrlOf(flags, io)
-      const body = await ask(url, { domain: flags.domain, descriptors, cost: flags.cost }, io)
-      const answer = answerSchema.parse(body)
-      if (flags.json) printJson(io, body)
-      else printLines(io, answerLines(answer))
-      if (!answer.allowed) setExitCode(EXIT.denied)
+      for (const url of urlsOf(flags, io)) {
+        const body = await ask(url, { domain: flags.domain, descriptors, cost: flags.cost }, io)
+        const answer = answerSchema.parse(body)
+        if (flags.json) printJson(io, body)
+        else printLines(io, answerLines(answer))
+        if (!answer.allowed) setExitCode(EXIT.denied)
+      }
     })
   withExamples(command, [
     'quotaplane check --domain api tenant=acme',
+    'quotaplane check --domain api tenant=acme --cost 0 --all-regions',
     'quotaplane check --domain api --cost 0 --region eu-west-1 tenant=acme --json',
     'quotaplane check --domain api tenant=acme + client=10.0.0.7 || echo denied',
   ])
+}
+
+/** One after the other: a person reads them so, and the last token of a limit is taken once. */
+function urlsOf(flags: z.infer<typeof flagsSchema>, io: Io): readonly string[] {
+  if (!flags.allRegions) return [enforcerUrlOf(flags, io)]
+  if (flags.region !== undefined || flags.enforcerUrl !== undefined) {
+    throw new CliError('give --all-regions, or one region or enforcer', EXIT.usage)
+  }
+  return localEnforcerUrls(io)
 }
 
 interface Descriptor {

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { type PolicyReply, policyListSchema } from '../../../shared/protocol/admin-replies.ts'
 import { describeField } from '../admin-client.ts'
 import { CliError, EXIT } from '../errors.ts'
-import type { Io } from '../io.ts'
+import { type Io, say } from '../io.ts'
 import { formatOf, outputFlags, show, type View, withOutput, withWatch } from '../output.ts'
 import {
   type Applied,
@@ -17,6 +17,7 @@ import { readPolicies } from '../policy-files.ts'
 import { adminOf } from '../settings.ts'
 import { grouped } from '../table.ts'
 import { adminFlags, printJson, printLines, withAdminFlags, withExamples } from './common.ts'
+import { actionLine } from './emergency.ts'
 
 const fileFlags = adminFlags.extend({ file: z.string() })
 const getFlags = adminFlags.extend(outputFlags.shape)
@@ -87,6 +88,8 @@ function addGet(policy: Command, io: Io): void {
         async () => {
           const { body } = await client.call({ method: 'GET', path: policyPath(domain, name) })
           const policy = parsePolicy(body)
+          // Beside the YAML, which says what the policy is and not what is in force for a time.
+          for (const action of policy.emergency) say(io.err, actionLine(action))
           // YAML is what apply takes; JSON is all that admin says.
           const isJson = formatOf(flags, io, 'yaml') === 'json'
           return { ...listView([policy]), data: isJson ? body : documentOf(policy) }

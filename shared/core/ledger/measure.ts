@@ -116,6 +116,6 @@ export function coolDown(draft: Draft): void {
   for (const [id, key] of draft.keys) {
     if (key.coolSinceMs === null || draft.nowMs - key.coolSinceMs < COOL_AFTER_MS) continue
     if (isEmpty(key.row)) forget(draft, id)
-    else returnAll(draft, id)
+    else if (limitOf(draft, id)?.lending !== 'frozen') returnAll(draft, id)
   }
 }

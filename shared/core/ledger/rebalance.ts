@@ -2,6 +2,8 @@
  * This region's part in moving one key's units to where they are needed: it gives back what it borrowed, and
  * lends of its own. It never asks: a region in need says so in its record, and those that can give do.
  *
+ * While an operator has frozen a limit, neither happens; while its split is pinned, all goes home.
+ *
  * Both are shrinks by choice, so the store may refuse them where a window has already spent the units; then they
  * never happened, and less is offered until that window is over.
  */
@@ -64,6 +66,12 @@ export function rebalance(draft: Draft, id: CounterId): void {
   const limit = limitOf(draft, id)
   if (key === undefined || limit === null || draft.recoveringUntilMs !== null) return
   returnToGivingUp(draft, key, limit)
+  if (limit.lending === 'none') goHome(draft, id)
+  else if (limit.lending !== 'frozen') moveWhereNeeded(draft, key, limit)
+}
+
+function moveWhereNeeded(draft: Draft, key: KeyState, limit: LedgerLimit): void {
+  const { id } = key.row
   const claims = claimsOn(draft, key, limit)
   if (!isAnyShort(claims, limit)) return
   const plan = planMoves(claims, allocate(claims, limit))
@@ -71,6 +79,13 @@ export function rebalance(draft: Draft, id: CounterId): void {
   if ((key.estimate?.perSecond ?? null) === null) return
   for (const transfer of plan.transfers) {
     if (transfer.from === draft.self) move(draft, { id, limit, to: transfer.to }, transfer.units)
+  }
+}
+
+/** Gives back what was borrowed of a key that nobody is to borrow of, as far as a window has room for the shrink. */
+function goHome(draft: Draft, id: CounterId): void {
+  for (const lender of Object.keys(draft.keys.get(id)?.row.borrowed ?? {}).sort()) {
+    returnTo(draft, id, lender, offerLeft(draft, id))
   }
 }
 

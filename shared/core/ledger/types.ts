@@ -6,7 +6,7 @@
  * simulator does the same with virtual time.
  */
 import type { CounterId } from '../descriptor.ts'
-import type { Algorithm, BaseSplit, Calendar, Objective, RegionId } from '../policy.ts'
+import type { Algorithm, BaseSplit, Calendar, Lending, Objective, RegionId } from '../policy.ts'
 
 /** Orders the records of one region: a later incarnation, then a later fence, then a later sequence number. */
 export interface RecordMark {
@@ -31,6 +31,8 @@ export interface LedgerLimit {
   readonly floorPercent: number
   /** `max-min` when left out. */
   readonly objective?: Objective
+  /** `free` when left out. */
+  readonly lending?: Lending
 }
 
 /**

@@ -74,7 +74,7 @@ export async function startAdmin(
   const live = new LiveView()
   const rollouts = new RolloutView()
   const states = { isBusUp: () => false, isDatabaseUp: () => follower.isDatabaseUp() }
-  const cache = new PlaneCache()
+  const cache = new PlaneCache(wallMs)
   const announced: number[] = []
   const announce = (revision: number): void => void announced.push(revision)
   const follower = new PlaneFollower({

@@ -200,3 +200,53 @@ describe('a lease', () => {
     expect(bench.share('a')).toMatchObject({ home: 600_000, pinned: false })
   })
 })
+
+describe('lending that an operator has stopped', () => {
+  const freeze = (bench: Bench, lending: 'free' | 'frozen' | 'none'): void => {
+    bench.setLimits([aLimit({ lending })])
+    for (const region of bench.sites.keys()) bench.giveLimits(region)
+  }
+
+  it('while frozen makes no loan however short a region is, and begins again after', () => {
+    const bench = new Bench()
+    freeze(bench, 'frozen')
+    bench.lendToB()
+    expect(bench.lent('a', 'b')).toBe(0)
+    freeze(bench, 'free')
+    bench.lendToB()
+    expect(bench.lent('a', 'b')).toBeGreaterThan(400_000)
+  })
+
+  it('while frozen keeps the loans that there are, whatever the demand becomes', () => {
+    const bench = new Bench()
+    bench.lendToB()
+    const lent = bench.lent('a', 'b')
+    freeze(bench, 'frozen')
+    for (let round = 0; round < 50; round++) {
+      bench.nowMs += 1_000
+      bench.load('a', 900, 400)
+      bench.load('b', 1)
+      bench.exchange()
+      expect(total(bench)).toBeLessThanOrEqual(POOL_UNITS)
+    }
+    expect(bench.share('b')?.borrowed).toBe(lent)
+  })
+
+  it('while pinned brings every loan home, so that each region has its base and no more', () => {
+    const bench = new Bench()
+    bench.lendToB()
+    expect(bench.share('b')?.borrowed).toBeGreaterThan(400_000)
+    freeze(bench, 'none')
+    for (let round = 0; round < 5; round++) {
+      bench.nowMs += 1_000
+      bench.load('b', 900, 400)
+      bench.exchange()
+      expect(total(bench)).toBeLessThanOrEqual(POOL_UNITS)
+    }
+    expect(bench.share('a')?.home ?? 600_000).toBe(600_000)
+    expect(bench.share('b') ?? { home: 400_000, borrowed: 0 }).toMatchObject({
+      home: 400_000,
+      borrowed: 0,
+    })
+  })
+})
