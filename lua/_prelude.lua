@@ -103,10 +103,12 @@ local function write_meta(key, meta, changes)
     meta.version, meta.recovering and 1 or 0, meta.serving and 1 or 0))
 end
 
--- Whether this server still has the replication id under which it was opened. A server that was demoted,
--- synchronised and promoted again keeps its script cache but has another history.
-local function is_server(replication_id)
-  return string.find(redis.call('INFO', 'replication'), 'master_replid:' .. replication_id, 1, true) ~= nil
+-- Whether this server still has a replication id under which it was opened. A server that was demoted, synchronised
+-- and promoted again keeps its script cache but has another history. Of a cluster the ids of all masters are given, for
+-- a slot may move from one to another.
+local function is_server(replication_ids)
+  local id = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
+  return id ~= nil and string.find(replication_ids, id, 1, true) ~= nil
 end
 
 --- All limits of a packed string, as tables.

@@ -1,12 +1,17 @@
 import { z } from 'zod'
 import { IPV6_PREFIX_MAX, IPV6_PREFIX_MIN } from '../../shared/core/client-address.ts'
 import { HEADER_FAMILIES, parseHeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
+import { parseRedisUrl, REDIS_URL_FORMS } from '../../shared/redis/address.ts'
 import { CHECK_DEADLINE_MS } from '../../shared/redis/check-store.ts'
 import { durationMs, logLevel, port } from '../../shared/runtime/env.ts'
 
 const headerFamilies = z.string().refine((text) => parseHeaderChoice(text) !== null, {
   error: `must name one or more of ${HEADER_FAMILIES.join(', ')}, separated by commas`,
 })
+
+const redisUrl = z
+  .string()
+  .refine((text) => parseRedisUrl(text) !== null, { error: REDIS_URL_FORMS })
 
 /** The enforcer's settings, by environment variable. */
 export const enforcerEnv = z.object({
@@ -15,7 +20,7 @@ export const enforcerEnv = z.object({
   /** Envoy's rate limit service; 0 takes a free port. */
   ENFORCER_GRPC_PORT: port.default(8081),
   REGION: z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be a region name such as us-east-1'),
-  REDIS_URL: z.string().regex(/^(rediss?:|unix:|\/)/, 'must be a redis:// URL or a socket path'),
+  REDIS_URL: redisUrl,
   /**
    * How long Redis may be silent before the failure behaviour of a check's policies decides. Each time-out may admit
    * what the limit would not; on a host that Redis shares with others, where it may have to wait for a processor, take

@@ -1,15 +1,14 @@
 /** One enforcer process: its clients, loops and listeners, in the order in which they are released in reverse. */
 import { hostname } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Redis } from 'ioredis'
 import { DRAFT_HEADERS, parseHeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
 import { createCheckStore } from '../../shared/redis/check-store.ts'
-import { createRedis } from '../../shared/redis/client.ts'
 import { createDenialLog } from '../../shared/redis/denial-log.ts'
 import { createEnforcerRoll } from '../../shared/redis/enforcer-roll.ts'
 import { createLeaseStore } from '../../shared/redis/lease-store.ts'
 import { createPolicyReader } from '../../shared/redis/policy-reader.ts'
 import { listenForNews } from '../../shared/redis/region-news.ts'
+import { openNewsRedis, openRegionRedis } from '../../shared/redis/region-redis.ts'
 import { systemClock } from '../../shared/runtime/clock.ts'
 import type { Loop } from '../../shared/runtime/every.ts'
 import { createFailureLog } from '../../shared/runtime/failure-log.ts'
@@ -39,14 +38,12 @@ export async function serveEnforcer(serving: Serving): Promise<void> {
 
 async function openEnforcer(serving: Serving): Promise<Enforcer> {
   const { config, log, life } = serving
-  const open = (use: string): Promise<Redis> =>
-    // Nothing is waited for: commands in flight belong to checks, which have been answered by then.
-    life.acquire(
-      `redis (${use})`,
-      () => connect(serving, use),
-      (client) => client.disconnect(),
-    )
-  const redis = await open('checks')
+  // Nothing is waited for: commands in flight belong to checks, which have been answered by then.
+  const redis = await life.acquire(
+    'redis',
+    () => openRegionRedis(redisOptions(serving, 'checks')),
+    (client) => client.disconnect(),
+  )
   const loopStalls = { count: 0 }
   const enforcer = createEnforcer({
     region: config.REGION,
@@ -71,7 +68,12 @@ async function openEnforcer(serving: Serving): Promise<Enforcer> {
       ipv6Prefix: config.SENDER_NETWORK_BITS,
     },
   })
-  listenForNews(await open('news'), enforcer.news)
+  const news = await life.acquire(
+    'news',
+    () => openNewsRedis(redisOptions(serving, 'news')),
+    (client) => client.disconnect(),
+  )
+  listenForNews(news, enforcer.news)
   return enforcer
 }
 
@@ -129,20 +131,19 @@ async function listen({ config, log, life }: Serving, enforcer: Enforcer): Promi
   log.info({ url, grpcPort: grpc.port }, 'listening')
 }
 
-function connect({ config, log }: Serving, use: string): Redis {
+function redisOptions({ config, log }: Serving, use: string) {
   const failures = createFailureLog({
     log,
     fields: { use },
     failedMessage: 'redis connection failed',
     succeededMessage: 'redis connected again',
   })
-  const redis = createRedis({
+  return {
     url: config.REDIS_URL,
     name: `enforcer-${config.REGION}-${use}`,
-    onError: (err) => failures.failed(err),
-  })
-  redis.on('ready', () => failures.succeeded())
-  return redis
+    onError: (err: Error) => failures.failed(err),
+    onReady: () => failures.succeeded(),
+  }
 }
 
 /**

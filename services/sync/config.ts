@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { natsSecurityEnv } from '../../shared/nats/settings.ts'
 import { REGION_PATTERN } from '../../shared/protocol/subjects.ts'
+import { parseRedisUrl, REDIS_URL_FORMS } from '../../shared/redis/address.ts'
 import { durationMs, logLevel, port } from '../../shared/runtime/env.ts'
 
 /**
@@ -9,7 +10,7 @@ import { durationMs, logLevel, port } from '../../shared/runtime/env.ts'
  */
 export const syncEnv = z.object({
   REGION: z.string().regex(REGION_PATTERN, 'must be lower-case letters, digits and hyphens'),
-  REDIS_URL: z.string().regex(/^(rediss?:|unix:|\/)/, 'must be a redis:// URL or a socket path'),
+  REDIS_URL: z.string().refine((text) => parseRedisUrl(text) !== null, { error: REDIS_URL_FORMS }),
   /** One or more URLs, separated by commas. */
   NATS_URL: z.string().regex(/^(nats|tls):\/\//, 'must be a nats:// URL'),
   ...natsSecurityEnv,

@@ -42,6 +42,8 @@ export class Batch<Answer> {
   readonly kind: BatchKind
   readonly waiting: Waiting<Answer>[] = []
   targets = 0
+  /** True once its callers were told that it takes too long; it must not be sent again. */
+  isGivenUp = false
   readonly #items: Doubles
   readonly #limits: Doubles
   readonly #keyIndexes = new Map<string, number>()

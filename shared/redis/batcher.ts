@@ -5,6 +5,7 @@ import type { QuotaError } from '../errors.ts'
 import { Batch, type Call, type GroupPrefix, groupPrefix } from './batch.ts'
 import { Deadlines } from './deadlines.ts'
 import { Doubles } from './doubles.ts'
+import { corked } from './region-redis.ts'
 import { type SendOptions, type SentBatch, sendBatch, tooLate, tooManyWait } from './send-batch.ts'
 
 export interface BatcherOptions<Answer> extends SendOptions {
@@ -97,11 +98,9 @@ export class Batcher<Answer> {
     this.#isFlushDue = true
     setImmediate(() => {
       this.#isFlushDue = false
-      // The calls of all lanes leave in one write of the socket; a write each costs more than what it carries.
-      const { stream } = this.#options.redis
-      stream?.cork()
-      for (const lane of this.#lanes) this.#advance(lane)
-      stream?.uncork()
+      corked(this.#options.redis, () => {
+        for (const lane of this.#lanes) this.#advance(lane)
+      })
     })
   }
 
@@ -129,8 +128,10 @@ export class Batcher<Answer> {
     const prefix = this.#prefixes[batch.kind.group]
     assert(prefix !== undefined, 'the slot group exists')
     return {
+      key: prefix.firstKey,
       version: batch.kind.version,
       isRepeated: false,
+      isGivenUp: () => batch.isGivenUp,
       command: (sha) => batch.command(sha, prefix),
       answer: (reply) => this.#options.answer(batch, reply),
       reject: (err) => rejectAll(batch, err),
@@ -148,6 +149,7 @@ export class Batcher<Answer> {
   }
 
   #reject(batch: Batch<Answer>, err: QuotaError): void {
+    batch.isGivenUp = true
     this.#waiting -= batch.waiting.length
     rejectAll(batch, err)
   }

@@ -2,7 +2,6 @@
  * Decides checks in the region's Redis: one script call for all checks of a slot group that arrive in one turn of
  * the event loop.
  */
-import type { Redis } from 'ioredis'
 import { assert } from '../core/assert.ts'
 import type {
   CheckAnswer,
@@ -20,6 +19,7 @@ import { Batcher } from './batcher.ts'
 import { holderDigest } from './holder.ts'
 import { groupKeys, refundKey } from './keys.ts'
 import { unpackDoubles } from './layout.ts'
+import type { RegionRedis } from './region-redis.ts'
 import { bytesOf } from './scripts.ts'
 import { ServedScripts } from './served-scripts.ts'
 import { UsualChecks } from './usual-checks.ts'
@@ -45,7 +45,7 @@ const NEVER = -3
 const DOUBLE_BYTES = 8
 
 export interface CheckStoreOptions {
-  readonly redis: Redis
+  readonly redis: RegionRedis
   readonly deadlineMs?: number
   /** Told how late the event loop was, ms, when that kept replies from being read in time. */
   readonly onStall?: (lateMs: number) => void

@@ -1,4 +1,5 @@
-import { type CommonRedisOptions, Redis } from 'ioredis'
+import { type RedisOptions as AllDriverOptions, Redis } from 'ioredis'
+import { type HostPort, parseRedisUrl, REDIS_URL_FORMS, type RedisAccess } from './address.ts'
 
 /** Longest that a connection may take to open. Redis is near; longer means it is not there. */
 const CONNECT_TIMEOUT_MS = 1_000
@@ -8,7 +9,7 @@ const RECONNECT_MS_MIN = 50
 const RECONNECT_MS_MAX = 1_000
 
 export interface RedisOptions {
-  /** `redis://`, `rediss://`, or the path of a unix socket. */
+  /** A form of `parseRedisUrl` that leads to one server. */
   readonly url: string
   /** Shown by CLIENT LIST. */
   readonly name: string
@@ -16,20 +17,18 @@ export interface RedisOptions {
   readonly onError: (err: Error) => void
 }
 
+type DriverOptions = Omit<AllDriverOptions, 'replyMapping'>
+
+export type NodeOptions = Omit<RedisOptions, 'url'> & { readonly access: RedisAccess }
+
 /**
  * A client that reconnects for as long as it lives, and never repeats or holds back a command.
  *
  * A command on a link that is down rejects at once; one whose reply was lost rejects and is not sent again,
- * because a check that counted must not count twice.
+ * because a check that counted must not count twice. Behind sentinels it follows their master.
  */
 export function createRedis(options: RedisOptions): Redis {
-  return create(options, {
-    lazyConnect: false,
-    socketTimeout: SILENCE_MS_MAX,
-    // Jitter, so that the enforcers of a region do not come back in step after a restart of Redis.
-    retryStrategy: (attempt) =>
-      Math.min(RECONNECT_MS_MIN * 2 ** attempt, RECONNECT_MS_MAX) * (0.5 + Math.random() / 2),
-  })
+  return create(options, serverOf(options.url), LASTING)
 }
 
 /**
@@ -38,21 +37,93 @@ export function createRedis(options: RedisOptions): Redis {
  * For the sync daemon, which must notice each break: what it wrote just before may or may not be there.
  */
 export function createSingleConnection(options: RedisOptions): Redis {
-  return create(options, { lazyConnect: true, retryStrategy: () => null })
+  return create(options, serverOf(options.url), ONCE)
+}
+
+/** One node of a cluster, as `createRedis` or, for one connection, as `createSingleConnection`. */
+export function createNode(
+  options: NodeOptions,
+  at: HostPort,
+  connection: 'lasting' | 'single',
+): Redis {
+  const server = { ...at, ...credentials(options.access) }
+  return create(options, server, connection === 'lasting' ? LASTING : ONCE)
+}
+
+/** Jitter, so that the enforcers of a region do not come back in step after a restart of Redis. */
+export function reconnectDelayMs(attempt: number): number {
+  return Math.min(RECONNECT_MS_MIN * 2 ** attempt, RECONNECT_MS_MAX) * (0.5 + Math.random() / 2)
+}
+
+const LASTING: DriverOptions = {
+  lazyConnect: false,
+  socketTimeout: SILENCE_MS_MAX,
+  retryStrategy: reconnectDelayMs,
+  sentinelRetryStrategy: reconnectDelayMs,
+  // A master that was demoted: sentinels, or a name, lead to another by now. The command is not sent again.
+  reconnectOnError: (err) => err.message.startsWith('READONLY'),
+}
+
+const ONCE: DriverOptions = {
+  lazyConnect: true,
+  retryStrategy: () => null,
+  sentinelRetryStrategy: () => null,
 }
 
 function create(
-  options: RedisOptions,
-  reconnection: Pick<CommonRedisOptions, 'lazyConnect' | 'retryStrategy' | 'socketTimeout'>,
+  options: Pick<RedisOptions, 'name' | 'onError'>,
+  server: DriverOptions,
+  reconnection: DriverOptions,
 ): Redis {
-  const redis = new Redis(options.url, {
+  const all: DriverOptions = {
+    ...server,
     connectionName: options.name,
     connectTimeout: CONNECT_TIMEOUT_MS,
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     ...reconnection,
-  })
+  }
+  const redis = new Redis(all)
   redis.on('error', options.onError)
   return redis
+}
+
+function serverOf(url: string): DriverOptions {
+  const address = parseRedisUrl(url)
+  if (address === null) throw new Error(`the address of Redis ${REDIS_URL_FORMS}`)
+  if (address.kind === 'single') return singleServer(address.url)
+  if (address.kind === 'cluster') throw new Error('a cluster is not one server')
+  const { sentinels, name, access } = address
+  return { sentinels: sentinels.map((one) => ({ ...one })), name, ...credentials(access) }
+}
+
+function singleServer(text: string): DriverOptions {
+  if (text.startsWith('/')) return { path: text }
+  const url = new URL(text)
+  if (url.protocol === 'unix:') return { path: url.pathname }
+  const { isTls, ...user } = userOf(url)
+  const db = url.pathname.slice(1)
+  return {
+    host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
+    port: url.port === '' ? 6_379 : Number(url.port),
+    ...(db !== '' && { db: Number(db) }),
+    ...credentials({ ...user, isTls }),
+  }
+}
+
+function userOf(url: URL): RedisAccess {
+  return {
+    isTls: url.protocol === 'rediss:',
+    ...(url.username !== '' && { username: decodeURIComponent(url.username) }),
+    ...(url.password !== '' && { password: decodeURIComponent(url.password) }),
+  }
+}
+
+function credentials({ isTls, username, password }: RedisAccess): DriverOptions {
+  return {
+    ...(username !== undefined && { username }),
+    ...(password !== undefined && { password }),
+    ...(isTls && { tls: {} }),
+  }
 }

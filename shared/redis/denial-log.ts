@@ -1,9 +1,9 @@
-import type { Redis } from 'ioredis'
 import type { RegionLimit } from '../core/policy.ts'
 import type { Denial, DenialLog } from '../core/ports.ts'
 import { isQuotaError, QuotaError } from '../errors.ts'
 import { counterKey, groupKeys } from './keys.ts'
 import { limitDoubles, packDoubles } from './layout.ts'
+import type { RegionRedis } from './region-redis.ts'
 import { refusalOf, runScript } from './scripts.ts'
 import { ServedScripts } from './served-scripts.ts'
 
@@ -11,7 +11,7 @@ import { ServedScripts } from './served-scripts.ts'
 const COUNTERS_MAX = 64
 
 /** A DenialLog over a client that neither queues nor repeats commands (`createRedis`). */
-export function createDenialLog({ redis }: { readonly redis: Redis }): DenialLog {
+export function createDenialLog({ redis }: { readonly redis: RegionRedis }): DenialLog {
   const scripts = new ServedScripts(redis)
 
   const noteSome = async (

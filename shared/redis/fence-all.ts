@@ -1,3 +1,4 @@
+import type { Redis } from 'ioredis'
 import { GROUP_KEYS, REGION_KEYS } from './keys.ts'
 import { decodeMeta, type Meta, unpackDoubles } from './layout.ts'
 import { type RegionLink, unavailable } from './region-link.ts'
@@ -49,8 +50,17 @@ function parseGroup(
   return { offsetMs: offsetAt(atUs, clock), found, meta: decodeMeta(bytesOf(text)) }
 }
 
+/** Of a cluster those of all masters, separated by commas. */
 async function readReplicationId(link: RegionLink): Promise<string> {
-  const info = await link.within('read the replication state', () => link.redis.info('replication'))
+  const ids = await link.within('read the replication state', () =>
+    link.onEach('masters', replicationIdOf),
+  )
+  return [...ids].sort().join(',')
+}
+
+/** Rejects on a replica. */
+export async function replicationIdOf(node: Redis): Promise<string> {
+  const info = await node.info('replication')
   const id = /^master_replid:([0-9a-f]{40})/m.exec(info)?.[1]
   if (id === undefined || !/^role:master/m.test(info)) throw unavailable('this Redis is a replica')
   return id

@@ -1,8 +1,8 @@
-import type { Redis } from 'ioredis'
 import type { LeaseAsk, LeaseStore } from '../core/ports.ts'
 import { isQuotaError, QuotaError } from '../errors.ts'
 import { counterKey, groupKeys, leaseKey } from './keys.ts'
 import { limitDoubles, packDoubles, unpackDoubles } from './layout.ts'
+import type { RegionRedis } from './region-redis.ts'
 import { bytesOf, refusalOf, runScript } from './scripts.ts'
 import { ServedScripts, type ServedShas } from './served-scripts.ts'
 
@@ -14,7 +14,7 @@ const MICROS = 1_000
  * No deadline of its own: nobody waits for a lease, and one that comes late is worth less or nothing, since its life
  * is counted from the sending.
  */
-export function createLeaseStore({ redis }: { readonly redis: Redis }): LeaseStore {
+export function createLeaseStore({ redis }: { readonly redis: RegionRedis }): LeaseStore {
   const scripts = new ServedScripts(redis)
   const run = async (
     script: keyof ServedShas,

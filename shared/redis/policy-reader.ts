@@ -1,8 +1,8 @@
-import type { Redis } from 'ioredis'
 import type { RegionPolicy } from '../core/policy.ts'
 import type { PolicyReader } from '../core/ports.ts'
 import { QuotaError } from '../errors.ts'
 import { REGION_KEYS, type RegionField } from './keys.ts'
+import { onNodeOf, type RegionRedis } from './region-redis.ts'
 import { parseAll } from './region-state.ts'
 
 /** Longest wait for a reading. Enforcers go on with the policies that they have, so this may take its time. */
@@ -12,22 +12,26 @@ const FIELDS: readonly RegionField[] = ['version', 'incarnation', 'revision', 'f
 
 const HEAD: readonly RegionField[] = ['version', 'revision']
 
-export function createPolicyReader({ redis }: { readonly redis: Redis }): PolicyReader {
+export function createPolicyReader({ redis }: { readonly redis: RegionRedis }): PolicyReader {
   return {
     readHead: () =>
       within('read the policy version', async () => {
-        const [version, revision] = await redis.hmget(REGION_KEYS.region, ...HEAD)
+        const [version, revision] = await onNodeOf(redis, REGION_KEYS.region, (node) =>
+          node.hmget(REGION_KEYS.region, ...HEAD),
+        )
         return { version: Number(version ?? 0), revision: Number(revision ?? 0) }
       }),
 
     readAll: () =>
       within('read the policies', async () => {
         // One transaction: a version must never be read with the policies of another.
-        const replies = await redis
-          .multi()
-          .hmget(REGION_KEYS.region, ...FIELDS)
-          .hvals(REGION_KEYS.policies)
-          .exec()
+        const replies = await onNodeOf(redis, REGION_KEYS.region, (node) =>
+          node
+            .multi()
+            .hmget(REGION_KEYS.region, ...FIELDS)
+            .hvals(REGION_KEYS.policies)
+            .exec(),
+        )
         const [fields, texts] = (replies ?? []).map(([err, reply]) => {
           if (err !== null) throw err
           return reply as (string | null)[]

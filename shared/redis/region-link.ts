@@ -7,6 +7,8 @@
 import type { Redis } from 'ioredis'
 import { assert } from '../core/assert.ts'
 import { isQuotaError, QuotaError } from '../errors.ts'
+import { RedisCluster } from './redis-cluster.ts'
+import { mastersOf, onNodeOf, ownersOf, type RegionRedis } from './region-redis.ts'
 import { refusalOf, runScript, SCRIPTS, type ScriptName, type ScriptTexts } from './scripts.ts'
 
 /** Longest wait for one reply. Past it the connection is given up: the reply, if it comes, must reach nobody. */
@@ -21,15 +23,19 @@ export interface Opened {
 }
 
 export class RegionLink {
-  readonly redis: Redis
+  readonly #redis: RegionRedis
   readonly #texts: ScriptTexts
   #shas: ReadonlyMap<ScriptName, string> = new Map()
   #opened: Opened | null = null
   #isGivenUp = false
 
-  constructor(redis: Redis, texts: ScriptTexts) {
-    this.redis = redis
+  constructor(redis: RegionRedis, texts: ScriptTexts) {
+    this.#redis = redis
     this.#texts = texts
+  }
+
+  get isCluster(): boolean {
+    return this.#redis instanceof RedisCluster
   }
 
   /** Loads the daemon's own scripts; after a connection was made, and again at each opening. */
@@ -38,9 +44,31 @@ export class RegionLink {
       (name) => SCRIPTS[name].loader === 'open',
     )
     const shas = await this.within("load the daemon's scripts", () =>
-      Promise.all(names.map((name) => loadScript(this.redis, this.#texts[name]))),
+      Promise.all(names.map((name) => this.load(this.#texts[name]))),
     )
     this.#shas = new Map(names.map((name, index) => [name, shas[index] ?? '']))
+  }
+
+  /** Loads a script on every server; gives its SHA. Rejects as ioredis does. */
+  async load(text: string): Promise<string> {
+    const masters = await mastersOf(this.#redis)
+    const shas = await Promise.all(masters.map((master) => master.script('LOAD', text)))
+    return String(shas[0])
+  }
+
+  /** The server that has `key`. */
+  onNode<T>(key: string, call: (node: Redis) => Promise<T>): Promise<T> {
+    return onNodeOf(this.#redis, key, call)
+  }
+
+  /** Asks every server that has one of these keys, or every master where none is named. */
+  async onEach<T>(
+    keys: readonly string[] | 'masters',
+    call: (node: Redis) => Promise<T>,
+  ): Promise<readonly T[]> {
+    const nodes =
+      keys === 'masters' ? await mastersOf(this.#redis) : await ownersOf(this.#redis, keys)
+    return await Promise.all(nodes.map(call))
   }
 
   textOf(name: ScriptName): string {
@@ -65,7 +93,7 @@ export class RegionLink {
   run(name: ScriptName, keys: readonly string[], args: readonly Arg[]): Promise<unknown> {
     const sha = this.#shas.get(name)
     assert(sha !== undefined, `${name} is a script of the daemon`)
-    return this.within(`run ${name}`, () => runScript(this.redis, sha, keys, args))
+    return this.within(`run ${name}`, () => runScript(this.#redis, sha, keys, args))
   }
 
   /** Runs a script under the fence, which is its first two arguments; a refusal or failure leaves doubt. */
@@ -114,12 +142,8 @@ export class RegionLink {
   #giveUp(): void {
     if (this.#isGivenUp) return
     this.#isGivenUp = true
-    this.redis.disconnect()
+    this.#redis.disconnect()
   }
-}
-
-export async function loadScript(redis: Redis, text: string): Promise<string> {
-  return String(await redis.script('LOAD', text))
 }
 
 export function unavailable(message: string, cause?: unknown): QuotaError {

@@ -24,13 +24,13 @@ export interface RegionState {
 }
 
 export async function readRegionState(link: RegionLink): Promise<RegionState> {
-  const { redis } = link
+  const hash = (key: string) => link.onNode(key, (node) => node.hgetall(key))
   const [fields, pairs, plane, policies, rows] = await link.within('read the region', () =>
     Promise.all([
-      redis.hgetall(REGION_KEYS.region),
-      redis.hgetall(REGION_KEYS.pairs),
-      redis.hgetall(REGION_KEYS.plane),
-      redis.hgetall(REGION_KEYS.policies),
+      hash(REGION_KEYS.region),
+      hash(REGION_KEYS.pairs),
+      hash(REGION_KEYS.plane),
+      hash(REGION_KEYS.policies),
       Promise.all(GROUP_KEYS.map(({ ledger }) => readRows(link, ledger))),
     ]),
   )
@@ -59,12 +59,15 @@ export function parseAll<P extends { readonly id: number }>(texts: readonly stri
   return texts.map((json) => JSON.parse(json) as P).sort((a, b) => a.id - b.id)
 }
 
-async function readRows({ redis }: RegionLink, key: string): Promise<LedgerRow[]> {
+async function readRows(link: RegionLink, key: string): Promise<LedgerRow[]> {
   // A scan may give a field twice.
   const rows = new Map<CounterId, LedgerRow>()
   let cursor = '0'
   do {
-    const [next, pairs] = await redis.hscan(key, cursor, 'COUNT', SCAN_COUNT)
+    const from = cursor
+    const [next, pairs] = await link.onNode(key, (node) =>
+      node.hscan(key, from, 'COUNT', SCAN_COUNT),
+    )
     for (let index = 0; index + 1 < pairs.length; index += 2) {
       rows.set(pairs[index] ?? '', JSON.parse(pairs[index + 1] ?? '') as LedgerRow)
     }

@@ -10,15 +10,16 @@ import type { RegionId } from '../core/policy.ts'
 import type { Collected, OpenedStore, RegionStore, StockAdd } from '../core/ports.ts'
 import { isQuotaError, QuotaError } from '../errors.ts'
 import { addAllStock, stockOf } from './add-stock.ts'
-import { createSingleConnection } from './client.ts'
+import { adoptMasters } from './adopt-masters.ts'
 import { collectGroup, windowsBefore } from './collect.ts'
 import { readEnforcers } from './enforcer-roll.ts'
 import { exchangeAllCounts } from './exchange-counts.ts'
-import { fenceAll } from './fence-all.ts'
+import { fenceAll, replicationIdOf } from './fence-all.ts'
 import { GROUP_KEYS, REGION_KEYS, type RegionField } from './keys.ts'
 import { unpackDoubles } from './layout.ts'
-import { loadScript, RegionLink, unavailable } from './region-link.ts'
+import { RegionLink, unavailable } from './region-link.ts'
 import { WrittenPolicies } from './region-policies.ts'
+import { connectRegionRedisOnce, type RegionRedis } from './region-redis.ts'
 import { readRegionState } from './region-state.ts'
 import { bytesOf, readScripts, type ScriptTexts, textFor } from './scripts.ts'
 import { SERVED_FIELDS, SERVED_NAMES, type ServedShas } from './served-scripts.ts'
@@ -37,19 +38,19 @@ export interface RegionStoreOptions {
 
 /** Connects once. When the connection ends, every method rejects and a new store must be connected. */
 export async function connectRegionStore(options: RegionStoreOptions): Promise<RegionStore> {
-  const redis = createSingleConnection({
-    url: options.url,
-    name: `quotaplane-sync-${options.region}`,
-    onError: (err) => options.log?.warn({ err }, 'redis connection failed'),
-  })
+  let redis: RegionRedis | null = null
   try {
-    await redis.connect()
+    redis = await connectRegionRedisOnce({
+      url: options.url,
+      name: `quotaplane-sync-${options.region}`,
+      onError: (err) => options.log?.warn({ err }, 'redis connection failed'),
+    })
     const link = new RegionLink(redis, options.scripts ?? readScripts())
     await requireRegion(link, options.region)
     await link.loadScripts()
     return new RedisRegionStore(link, options)
   } catch (err) {
-    redis.disconnect()
+    redis?.disconnect()
     throw isQuotaError(err, 'QUOTA_FENCED') ? err : unavailable('Redis could not be reached', err)
   }
 }
@@ -57,7 +58,8 @@ export async function connectRegionStore(options: RegionStoreOptions): Promise<R
 /** Another region's rows read as one's own would be lent twice, so a wrong URL is found before anything else. */
 async function requireRegion(link: RegionLink, region: RegionId): Promise<void> {
   const field: RegionField = 'region'
-  const read = () => link.redis.hget(REGION_KEYS.region, field)
+  const { region: key } = REGION_KEYS
+  const read = () => link.onNode(key, (node) => node.hget(key, field))
   const stored = await link.within('read whose Redis this is', read)
   if (stored === null || stored === region) return
   const message = `this Redis holds the state of region ${stored}, not of ${region}: check REDIS_URL`
@@ -117,10 +119,7 @@ class RedisRegionStore implements RegionStore {
     this.#tracked = noneTracked()
     for (const { id } of state.rows) this.#trackedBy(id).add(id)
     const scriptsLoaded =
-      served &&
-      !this.#isBeforeBoot() &&
-      state.replicationId === replicationId &&
-      (await this.#areLoaded(state.shas))
+      served && !this.#isBeforeBoot() && (await this.#areLoaded(state.shas, state.replicationId))
     this.#link.markOpened({ fence, replicationId })
     return {
       fence,
@@ -162,7 +161,7 @@ class RedisRegionStore implements RegionStore {
       Promise.all(
         scripts.map((script) => {
           const text = this.#link.textOf(SERVED_NAMES[script])
-          return loadScript(this.#link.redis, textFor(text, { replicationId, fence }))
+          return this.#link.load(textFor(text, { replicationId, fence }))
         }),
       ),
     )
@@ -176,6 +175,7 @@ class RedisRegionStore implements RegionStore {
   }
 
   async collect(): Promise<Collected> {
+    if (await adoptMasters(this.#link)) await this.serve()
     const untilUs = this.#nowUs()
     const windows = this.#mustReadAll ? windowsBefore(this.#written.limits.values(), untilUs) : []
     const usage = this.#usage
@@ -232,7 +232,9 @@ class RedisRegionStore implements RegionStore {
   }
 
   readEnforcers(): ReturnType<RegionStore['readEnforcers']> {
-    return this.#link.within('read what enforcers apply', () => readEnforcers(this.#link.redis))
+    return this.#link.within('read what enforcers apply', () =>
+      this.#link.onNode(REGION_KEYS.enforcers, (node) => readEnforcers(node)),
+    )
   }
 
   addStock(adds: readonly StockAdd[]): Promise<void> {
@@ -317,12 +319,18 @@ class RedisRegionStore implements RegionStore {
     return (this.#clock.monotonicMs() + this.#offsetMs) * 1_000
   }
 
-  async #areLoaded(shas: readonly string[]): Promise<boolean> {
+  /** On every server that has keys of the region, and under a replication id that it has still. */
+  async #areLoaded(shas: readonly string[], replicationIds: string): Promise<boolean> {
     if (shas.length < Object.keys(SERVED_NAMES).length) return false
-    const found = await this.#link.within('look for the check scripts', () =>
-      this.#link.redis.script('EXISTS', ...shas),
+    const keys = [REGION_KEYS.region, ...GROUP_KEYS.map(({ meta }) => meta)]
+    const loaded = await this.#link.within('look for the check scripts', () =>
+      this.#link.onEach(keys, async (node) => {
+        const found = await node.script('EXISTS', ...shas)
+        const areThere = Array.isArray(found) && found.every((one) => one === 1)
+        return areThere && replicationIds.split(',').includes(await replicationIdOf(node))
+      }),
     )
-    return Array.isArray(found) && found.every((one) => one === 1)
+    return loaded.every(Boolean)
   }
 
   #trackedBy(id: CounterId): Set<CounterId> {

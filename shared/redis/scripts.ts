@@ -7,10 +7,10 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { Redis } from 'ioredis'
 import { AssertionError, assert } from '../core/assert.ts'
 import { ALGORITHMS } from '../core/policy.ts'
 import { ALGORITHM_CODES, ESTIMATE_CODE, STOCK_CODE } from './layout.ts'
+import { onNodeOf, type RegionRedis } from './region-redis.ts'
 
 /** Why a script changed nothing. */
 export type Refusal =
@@ -197,21 +197,29 @@ function rules_of(code)
 end`
 }
 
-/** The text that is loaded: a new one for each server and fence, so that an old SHA never finds a new script. */
+/**
+ * The text that is loaded: a new one for each server and fence, so that an old SHA never finds a new script. Of a
+ * cluster `replicationId` is all of its masters', separated by commas: a slot may move from one to another.
+ */
 export function textFor(text: string, server: { replicationId: string; fence: number }): string {
-  assert(/^[0-9a-f]{40}$/.test(server.replicationId), 'a replication id is 40 hexadecimal digits')
+  assert(
+    /^[0-9a-f]{40}(,[0-9a-f]{40})*$/.test(server.replicationId),
+    'a replication id is 40 hexadecimal digits',
+  )
   const { replicationId, fence } = server
   return `-- loaded under fence ${fence}\nlocal SERVER_ID = '${replicationId}'\n${text}`
 }
 
 /** Runs a loaded script; its reply's strings arrive as bytes. Rejects as ioredis does. */
 export function runScript(
-  redis: Redis,
+  redis: RegionRedis,
   sha: string,
   keys: readonly string[],
   args: readonly (string | number | Buffer)[],
 ): Promise<unknown> {
-  return redis.callBuffer('EVALSHA', sha, keys.length, ...keys, ...args)
+  return onNodeOf(redis, keys[0] ?? '', (node) =>
+    node.callBuffer('EVALSHA', sha, keys.length, ...keys, ...args),
+  )
 }
 
 /** The refusal that a reply means, or null for a result. */

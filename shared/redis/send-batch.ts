@@ -1,19 +1,24 @@
 /** Sends one batch of calls as one script call, whatever the script. */
-import type { Command, Redis } from 'ioredis'
+import type { Command } from 'ioredis'
 import { QuotaError } from '../errors.ts'
+import { onNodeOf, type RegionRedis } from './region-redis.ts'
 import { type Refusal, refusalOf } from './scripts.ts'
 import type { ServedScripts, ServedShas } from './served-scripts.ts'
 
 export interface SendOptions {
-  readonly redis: Redis
+  readonly redis: RegionRedis
   readonly scripts: ServedScripts
   readonly script: keyof ServedShas
 }
 
 export interface SentBatch {
+  /** One of its keys; all are on the same server. */
+  readonly key: string
   readonly version: number
   /** True once it was sent a second time, with scripts read anew. */
   isRepeated: boolean
+  /** Whether its callers were told that it takes too long: it must not be sent again, and so count after all. */
+  isGivenUp(): boolean
   command(sha: string): Command
   /** Gives each waiting caller its part of the reply. */
   answer(reply: unknown): void
@@ -27,7 +32,11 @@ export async function sendBatch(options: SendOptions, batch: SentBatch): Promise
   try {
     used = scripts.shas ?? (await scripts.read())
     if (used === null) return () => batch.reject(notServed())
-    const reply = await redis.sendCommand(batch.command(used[script]))
+    const sha = used[script]
+    const reply = await onNodeOf(redis, batch.key, async (node) => {
+      if (batch.isGivenUp()) throw new Error('its callers were answered meanwhile')
+      return await node.sendCommand(batch.command(sha))
+    })
     const refusal = refusalOf(reply)
     if (refusal === null) return () => batch.answer(reply)
     if (refusal !== 'not-served' && refusal !== 'other-server') {
@@ -49,7 +58,7 @@ async function repeat(
   try {
     const served = await scripts.read()
     const isOther = served !== null && served[script] !== used?.[script]
-    if (batch.isRepeated || !isOther) return () => batch.reject(notServed())
+    if (batch.isRepeated || batch.isGivenUp() || !isOther) return () => batch.reject(notServed())
   } catch (err) {
     return () => batch.reject(unavailable('Redis did not say what it serves', err))
   }

@@ -1,5 +1,5 @@
-import type { Redis } from 'ioredis'
 import { REGION_KEYS, type RegionField } from './keys.ts'
+import { onNodeOf, type RegionRedis } from './region-redis.ts'
 import type { ScriptName } from './scripts.ts'
 
 /** SHAs of the scripts that the sync daemon serves at present. */
@@ -40,11 +40,11 @@ export const SERVED_NAMES: Readonly<Record<keyof ServedShas, ScriptName>> = {
  * since it restarted must not decide.
  */
 export class ServedScripts {
-  readonly #redis: Redis
+  readonly #redis: RegionRedis
   #shas: ServedShas | null = null
   #reading: Promise<ServedShas | null> | null = null
 
-  constructor(redis: Redis) {
+  constructor(redis: RegionRedis) {
     this.#redis = redis
   }
 
@@ -67,7 +67,10 @@ export class ServedScripts {
   }
 
   async #readOnce(): Promise<ServedShas | null> {
-    const shas = await this.#redis.hmget(REGION_KEYS.region, ...Object.values(SERVED_FIELDS))
+    const { region } = REGION_KEYS
+    const shas = await onNodeOf(this.#redis, region, (node) =>
+      node.hmget(region, ...Object.values(SERVED_FIELDS)),
+    )
     const entries = Object.keys(SERVED_FIELDS).map((script, index) => [script, shas[index]])
     this.#shas = shas.every(Boolean) ? (Object.fromEntries(entries) as ServedShas) : null
     return this.#shas

@@ -40,7 +40,8 @@ export class UsualBatch {
   readonly buffers: UsualBuffers
   readonly checks: SoleCheck[] = []
   readonly limits: RegionLimit[] = []
-  isRepeated = false
+  /** True once its callers were told that it takes too long. */
+  isGivenUp = false
   readonly #indexes = new Map<string, number>()
   /** By slot group: the index of its meta in the call, from 1; 0 where it is not there. */
   readonly #metaOf = new Uint8Array(SLOT_GROUPS)
@@ -62,6 +63,11 @@ export class UsualBatch {
     this.buffers = buffers
     buffers.limits.clear()
     buffers.runs.clear()
+  }
+
+  /** One of its keys. */
+  get key(): string {
+    return groupKeys(this.group).hot
   }
 
   get isFull(): boolean {

@@ -1,6 +1,7 @@
 import { SLOT_GROUPS } from '../core/counter-id.ts'
 import type { SoleCheck } from '../core/ports.ts'
 import { Deadlines } from './deadlines.ts'
+import { corked } from './region-redis.ts'
 import { type SendOptions, sendBatch, tooLate, tooManyWait } from './send-batch.ts'
 import { placeOf, readReply, tellerOf } from './usual-answers.ts'
 import { UsualBatch, type UsualBuffers, usualBuffers } from './usual-batch.ts'
@@ -102,12 +103,11 @@ export class UsualChecks {
 
   #flushAll(): void {
     this.#isFlushDue = false
-    const { stream } = this.#options.redis
-    stream?.cork()
-    for (const lane of this.#lanes) {
-      while (lane.sent.size < this.#sentMax && lane.queue.length > 0) this.#send(lane)
-    }
-    stream?.uncork()
+    corked(this.#options.redis, () => {
+      for (const lane of this.#lanes) {
+        while (lane.sent.size < this.#sentMax && lane.queue.length > 0) this.#send(lane)
+      }
+    })
   }
 
   #send(lane: Lane): void {
@@ -116,8 +116,10 @@ export class UsualChecks {
     lane.sent.add(batch)
     this.#deadlines.start(batch)
     const sent = {
+      key: batch.key,
       version: batch.version,
       isRepeated: false,
+      isGivenUp: () => batch.isGivenUp,
       command: (sha: string) => batch.command(sha),
       answer: (reply: unknown) => this.#answer(batch, reply),
       reject: (err: unknown) => rejectAll(batch, err),
@@ -167,6 +169,7 @@ export class UsualChecks {
   }
 
   #reject(batch: UsualBatch, err: unknown): void {
+    batch.isGivenUp = true
     this.#waiting -= batch.checks.length
     rejectAll(batch, err)
   }
