@@ -45,6 +45,8 @@ function buildProgram(io: Io, setExitCode: (code: number) => void): Command {
       writeErr: (text) => io.err.write(text),
     })
     .version(PACKAGE_VERSION)
+    // What follows a command is the command's, also where one above it has a flag of the same name.
+    .enablePositionalOptions()
     .exitOverride()
     .showHelpAfterError('(add --help for what is possible)')
   addUpCommand(program, io)

@@ -15,7 +15,6 @@ const flagsSchema = adminFlags.extend(outputFlags.shape).extend({ domain: z.stri
 
 /** Adds `quotaplane usage`. */
 export function addUsageCommand(program: Command, io: Io): void {
-  // Else the flags of `usage` itself would be taken for those of what follows it.
   const command = program
     .command('usage')
     .enablePositionalOptions()
