@@ -21,6 +21,7 @@ import { createJwtVerifier } from './access/jwt.ts'
 import { TokenBook } from './access/token-book.ts'
 import { createAdminApp } from './app.ts'
 import { type AdminConfig, adminEnv } from './config.ts'
+import { serveDashboard } from './dashboard.ts'
 import { HISTORY_INTERVAL_MS, HistoryWriter } from './history/history-writer.ts'
 import { createListening } from './listening.ts'
 import { LiveView } from './live-view.ts'
@@ -91,6 +92,7 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
       { name: 'nats', isRequired: false, isReady: isBusUp },
     ],
   })
+  await serveDashboard(app, join(PACKAGE_ROOT, 'dist/services/dashboard'))
   await life.acquire(
     'http',
     () => app,

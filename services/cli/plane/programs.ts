@@ -17,8 +17,11 @@ const POLICY_SCRIPT = '/usr/sbin/policy-rc.d'
 const SERVERS = ['redis-server', 'nats-server'] as const
 type ServerName = (typeof SERVERS)[number]
 
-/** What can be installed; nginx is a gateway to try the enforcer behind, promtool checks rules of alerts. */
-type ProgramName = ServerName | 'nginx' | 'promtool'
+/** What tests need beside the servers: a gateway to try, a check of alert rules, a browser. */
+const TEST_PROGRAMS = ['nginx', 'promtool', 'chromium'] as const
+
+/** What can be installed. */
+type ProgramName = ServerName | (typeof TEST_PROGRAMS)[number]
 
 /** Paths of the two servers that the plane starts itself. */
 export type ServerPaths = Readonly<Record<ServerName, string>>
@@ -40,6 +43,7 @@ const APT: PackageManager = {
     'nats-server': 'nats-server',
     nginx: 'nginx-light',
     promtool: 'prometheus',
+    chromium: 'chromium',
   },
   refresh: ['update', '-qq'],
   install: ['install', '-y', '-qq', '--no-install-recommends'],
@@ -55,6 +59,7 @@ const MANAGERS: readonly PackageManager[] = [
       'nats-server': 'nats-server',
       nginx: 'nginx',
       promtool: 'prometheus',
+      chromium: 'chromium',
     },
     refresh: null,
     install: ['add', '--no-cache'],
@@ -67,6 +72,7 @@ const MANAGERS: readonly PackageManager[] = [
       'nats-server': 'nats-server',
       nginx: 'nginx',
       promtool: 'prometheus',
+      chromium: 'chromium',
     },
     refresh: null,
     install: ['install'],

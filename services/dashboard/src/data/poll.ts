@@ -1,0 +1,82 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { type Api, ApiError } from './api.ts'
+
+/** What is known of one view: the newest answer, when it came, and what went wrong since. */
+export interface Polled<T> {
+  readonly data: T | null
+  /** `performance.now()` of the answer; null before the first. */
+  readonly atMs: number | null
+  readonly problem: string | null
+}
+
+const NOTHING = { data: null, atMs: null, problem: null }
+
+/** Wait after a failure, doubled up to the second number, so that a server that returns is not stormed. */
+const RETRY_MS = [1_000, 15_000] as const
+
+/**
+ * Asks for `path` every `intervalMs` and after each failure, never twice at a time, and not while the page is hidden.
+ * An answer that failed leaves the last one in place: the page shows its age.
+ */
+export function usePoll<T>(api: Api, path: string | null, intervalMs: number): Polled<T> {
+  const [polled, setPolled] = useState<Polled<T>>(NOTHING)
+  const shown = useRef(path)
+  useEffect(() => {
+    if (shown.current !== path) setPolled(NOTHING)
+    shown.current = path
+    if (path === null) return
+    const stop = new AbortController()
+    void repeat({ api, path, intervalMs, signal: stop.signal, set: setPolled })
+    return () => stop.abort()
+  }, [api, path, intervalMs])
+  return polled
+}
+
+async function repeat<T>(options: {
+  readonly api: Api
+  readonly path: string
+  readonly intervalMs: number
+  readonly signal: AbortSignal
+  readonly set: (update: (last: Polled<T>) => Polled<T>) => void
+}): Promise<void> {
+  const { api, path, intervalMs, signal, set } = options
+  let retryMs: number = RETRY_MS[0]
+  while (!signal.aborted) {
+    let waitMs = intervalMs
+    try {
+      const data = await api.get<T>(path, signal)
+      if (signal.aborted) return
+      set(() => ({ data, atMs: performance.now(), problem: null }))
+      retryMs = RETRY_MS[0]
+    } catch (err) {
+      if (signal.aborted) return
+      const problem = err instanceof ApiError ? err.message : 'admin cannot be reached'
+      set((last) => ({ ...last, problem }))
+      waitMs = retryMs
+      retryMs = Math.min(2 * retryMs, RETRY_MS[1])
+    }
+    await pause(waitMs, signal)
+  }
+}
+
+/** Ends after `ms` of a visible page, at once when the page is shown again, or when `signal` aborts. */
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    let isDue = false
+    const finish = (): void => {
+      clearTimeout(timer)
+      document.removeEventListener('visibilitychange', look)
+      signal.removeEventListener('abort', finish)
+      resolve()
+    }
+    const look = (): void => {
+      if (isDue && !document.hidden) finish()
+    }
+    const timer = setTimeout(() => {
+      isDue = true
+      look()
+    }, ms)
+    document.addEventListener('visibilitychange', look)
+    signal.addEventListener('abort', finish)
+  })
+}
