@@ -13,8 +13,8 @@ import { hasBurst, type RegionLimitSpec } from '../../../shared/core/policy.ts'
 import { POOL_UNITS } from '../../../shared/core/units.ts'
 import { PLAIN_LIMIT } from '../../support/region-policy.ts'
 import { Reference } from '../sim/meters/reference.ts'
+import { EPOCH_US } from '../sim/world/epoch.ts'
 import type { Prng } from '../sim/world/prng.ts'
-import { EPOCH_US } from '../sim/world/world.ts'
 import { type EnforcementMutant, RegionCounter } from './counter.ts'
 
 export type ArenaLimit = Pick<RegionLimitSpec, 'algorithm' | 'capacity' | 'windowMs' | 'burst'>

@@ -25,7 +25,7 @@ describe('the audit of shares (INV-2)', () => {
       world.at(6_000, () => {
         // A lender at rest: its own next write would put its share right again.
         world.withFaults(1, ({ redis }) => {
-          for (const counter of redis.image.counters.values()) {
+          for (const counter of redis?.image.counters.values() ?? []) {
             if (counter.share !== null) counter.share = { ...counter.share, home: POOL_UNITS }
           }
         })

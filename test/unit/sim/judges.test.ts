@@ -60,6 +60,31 @@ describe('the reference window', () => {
   })
 })
 
+describe('the reference span', () => {
+  const SLIDING: JudgedNumbers = { ...WINDOW, algorithm: 'sliding_window' }
+
+  it('counts any span of a window by the fastest clock, whatever windows are called', () => {
+    const reference = new Reference(SLIDING, 1)
+    reference.onAdmitted(0, 100, 500_000, 500_000)
+    reference.onAdmitted(0, 1, 1_499_000, 2_000_000)
+    expect(reference.excess).toBe(1)
+    const other = new Reference(SLIDING, 1)
+    other.onAdmitted(0, 100, 500_000, 500_000)
+    other.onAdmitted(0, 100, 1_499_200, 500_000)
+    expect(other.excess).toBe(0)
+  })
+
+  it('allows what a lowered limit allowed before for a window more', () => {
+    const reference = new Reference(SLIDING, 1)
+    reference.onAdmitted(0, 100, 100_000, 0)
+    for (const capacity of [20, 5]) reference.setNumbers({ ...SLIDING, capacity }, 200_000)
+    reference.onAdmitted(0, 1, 300_000, 0)
+    expect(reference.excess).toBe(1)
+    reference.onAdmitted(0, 9, 1_300_000, 0)
+    expect(reference.excess).toBeGreaterThanOrEqual(4)
+  })
+})
+
 describe('the clairvoyant limiter', () => {
   it('admits exactly a burst and the rate of the whole limit, wherever it is asked', () => {
     const clairvoyant = new Clairvoyant(BUCKET, [0.5, 0.5], 1)

@@ -51,7 +51,10 @@ export function jsonOf(outcome: Outcome, isCompare: boolean): string {
     falseDenials: rounded(outcome.falseDenials, 5),
     bytesPerSecondPerRegion: rounded(outcome.bytesPerSecondPerRegion, 1),
   }
-  return JSON.stringify(isCompare ? { ...figures, strategy: outcome.strategy } : figures)
+  if (!isCompare) return JSON.stringify(figures)
+  const { strategy } = outcome
+  const messagesPerSecondPerRegion = rounded(outcome.messagesPerSecondPerRegion, 2)
+  return JSON.stringify({ ...figures, messagesPerSecondPerRegion, strategy })
 }
 
 function rounded(value: number, digits: number): number {

@@ -6,10 +6,13 @@
  * passing the limit. Time is that of the traffic, which begins at the edge of every window.
  */
 import { hasBurst } from '../../../../shared/core/policy.ts'
+import { EPOCH_US } from '../world/epoch.ts'
 import type { JudgedNumbers } from './reference.ts'
+import { WindowLabels } from './window-labels.ts'
 
 export class Clairvoyant {
   #numbers: JudgedNumbers
+  readonly #labels = new WindowLabels()
   /** Part of the limit of each region's group, and the group of each region. */
   #groups: readonly number[]
   #weights: readonly number[]
@@ -79,10 +82,15 @@ export class Clairvoyant {
     if (hasBurst(algorithm)) {
       const refilled = (capacity * part * (nowUs - atUs)) / windowUs
       this.#levels[at] = Math.min(this.#full(part), level + refilled)
-    } else if (Math.floor(nowUs / windowUs) !== Math.floor(atUs / windowUs)) {
+    } else if (this.#startOf(nowUs) !== this.#startOf(atUs)) {
       this.#levels[at] = this.#full(part)
     }
     this.#atUs[at] = nowUs
+  }
+
+  /** Of the window by an exact wall clock. */
+  #startOf(atUs: number): number {
+    return this.#labels.startMs(this.#numbers, atUs + EPOCH_US)
   }
 
   #full(part: number): number {

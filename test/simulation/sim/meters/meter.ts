@@ -8,6 +8,8 @@ import { binMsOf, Series } from './series.ts'
 export interface MeterSpec {
   readonly regions: readonly RegionId[]
   readonly numbers: JudgedNumbers
+  /** Tokens a window beyond the limit that are no excess. */
+  readonly allowance?: number
   readonly weights: readonly number[]
   readonly keys: number
   readonly durationMs: number
@@ -51,9 +53,10 @@ export class Meter {
 
   constructor(spec: MeterSpec) {
     this.spec = spec
-    const { numbers, weights, keys, durationMs } = spec
+    const { numbers, weights, keys, durationMs, allowance = 0 } = spec
     this.#weights = weights
-    this.reference = new Reference(numbers, keys)
+    const judged = { ...numbers, capacity: numbers.capacity + allowance }
+    this.reference = new Reference(judged, keys)
     this.whole = new Clairvoyant(numbers, weights, keys)
     this.parted = new Clairvoyant(numbers, weights, keys)
     const binMs = binMsOf(durationMs)

@@ -7,7 +7,8 @@
  * length by the fastest clock.
  */
 import { DRIFT } from '../../../../shared/core/ledger/constants.ts'
-import { type Algorithm, hasBurst } from '../../../../shared/core/policy.ts'
+import { type Algorithm, type Calendar, hasBurst } from '../../../../shared/core/policy.ts'
+import { WindowLabels } from './window-labels.ts'
 
 /** The numbers in force; while a change travels, the larger of old and new. */
 export interface JudgedNumbers {
@@ -15,6 +16,8 @@ export interface JudgedNumbers {
   readonly capacity: number
   readonly windowMs: number
   readonly burst: number
+  /** Not null: windows end where a calendar says. */
+  readonly calendar?: Calendar | null
 }
 
 /** Sums of doubles differ in the last digits; a real token is a million times more. */
@@ -35,6 +38,7 @@ export class Reference {
   readonly #spans: Span[]
   /** Capacities that were lowered: what was admitted under one counts for a window still. */
   #lowered: readonly { readonly capacity: number; readonly untilUs: number }[] = []
+  readonly #labels = new WindowLabels()
   #excess = 0
   #excessAtUs = 0
 
@@ -101,8 +105,8 @@ export class Reference {
   }
 
   #countWindow(key: number, cost: number, nowUs: number, labelUs: number): void {
-    const { capacity, windowMs } = this.#numbers
-    const index = Math.floor(labelUs / (windowMs * 1_000))
+    const { capacity } = this.#numbers
+    const index = this.#labels.startMs(this.#numbers, labelUs)
     const windows = this.#windows[key]
     if (windows === undefined) return
     const window = windows.get(index) ?? { count: 0, capacity }

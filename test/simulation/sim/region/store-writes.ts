@@ -189,8 +189,8 @@ export function writePolicies(
   const stamp = { version: image.version, nowUs: redis.nowUs(), boot: { startUs, recovering } }
   const limits = [...plane.limits.values()].map((limit) => {
     const home = homes.get(limit.id) ?? 0
-    const { id, algorithm, capacity, windowMs, burst, usageEpoch } = limit
-    const numbers = { capacity, windowMs, burst, usageEpoch, home }
+    const { id, algorithm, capacity, windowMs, burst, usageEpoch, calendar = null } = limit
+    const numbers = { capacity, windowMs, burst, usageEpoch, home, calendar }
     const spec = { ...PLAIN_LIMIT, ...numbers, id, name: '', algorithm }
     return stampLimit(image.limits.get(id), spec, stamp)
   })

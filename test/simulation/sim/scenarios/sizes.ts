@@ -1,6 +1,8 @@
 /** S14, S17 and S18: many regions and keys, tiny limits, heavy-tailed costs. */
+
+import { GOOD_LINK } from '../world/network.ts'
 import { addCallers, paretoCost, zipf } from '../world/traffic.ts'
-import type { LimitSpec } from '../world/world.ts'
+import type { LimitSpec, World } from '../world/world.ts'
 import {
   bucket,
   demands,
@@ -91,15 +93,151 @@ function tiny(perMinute: number, regions: number, floorPercent: number): readonl
   }))
 }
 
+const DAY_MS = 86_400_000
+const HOUR_MS = 3_600_000
+
+/**
+ * A day's limit of half of what is asked for, and in its middle a region is lost or starts again: what it was allotted
+ * and had not spent is stranded.
+ */
+function stockOf(name: string, limit: Partial<LimitSpec>, what: (world: World) => void): Variant {
+  return {
+    name,
+    spec: {
+      regions: 5,
+      limit: { ...perWindow(2_000, DAY_MS), ...limit },
+      clocks: { drift: 1e-3, skewMs: 25 },
+      durationMs: 30 * HOUR_MS,
+      callers: demands([0.02, 0.01, 0.01, 0.005, 0.001].map(steady), { sliceMs: 10_000 }),
+      events: what,
+    },
+  }
+}
+
+const stock: readonly Variant[] = [
+  stockOf('a day of 2000 as stock', {}, () => {}),
+  stockOf('a day of 2000 as stock, a region dies', {}, (world) =>
+    world.at(6 * HOUR_MS, () => world.withFaults(0, (faults) => faults.crash())),
+  ),
+  stockOf('a day of 2000 as stock, a region is wiped each hour', {}, (world) => {
+    for (let hour = 1; hour < 30; hour++) {
+      world.at(hour * HOUR_MS, () => world.withFaults(0, (faults) => faults.wipe(0)))
+    }
+  }),
+  stockOf('a day of 2000 as stock, admin away for 6 h', { floorPercent: 20 }, (world) => {
+    const regions = world.regions.map((_, region) => region)
+    world.cut(regions, [world.adminPlace], { fromMs: 4 * HOUR_MS, toMs: 10 * HOUR_MS })
+  }),
+  stockOf(
+    'a day of 2000 in Paris as stock',
+    { calendar: { unit: 'day', timeZone: 'Europe/Paris' } },
+    () => {},
+  ),
+]
+
+/** Callers of three times the limit, all at once or in turns; `isCut`: two sides that do not hear each other. */
+function estimated(perMinute: number, regions: number, isCut = false): Variant {
+  const peak = (3 * perMinute) / 60
+  const link = { ...GOOD_LINK, delayMs: 60, jitterMs: 6 }
+  // Sum of peaks x (tick + spacing + delay + twice the skew), and of each other region one check that has begun.
+  const lateSeconds = 1 + 0.1 + 0.1 + 0.066 + 0.1
+  const connected = Math.ceil(peak * regions * lateSeconds + regions)
+  const most = (regions - 1) * perMinute
+  return {
+    name: `eventual ${perMinute} a minute over ${regions} regions${isCut ? ', cut in two' : ''}`,
+    spec: {
+      regions,
+      link,
+      limit: {
+        ...perWindow(perMinute, 60_000),
+        mode: 'eventual',
+        allowance: isCut ? perMinute + 2 * connected : Math.min(most, connected),
+      },
+      clocks: { drift: 1e-3, skewMs: 25 },
+      durationMs: 360_000,
+      callers: demands(repeated(regions, steady(peak))),
+      events: (world) => {
+        if (!isCut) return
+        const half = Math.floor(regions / 2)
+        const sides = world.regions.map((_, region) => region)
+        world.cut(sides.slice(0, half), sides.slice(half), { fromMs: 0, toMs: 300_000 })
+      },
+    },
+  }
+}
+
+const estimates: readonly Variant[] = [
+  estimated(5, 5),
+  estimated(5, 20),
+  estimated(60, 5),
+  estimated(600, 5),
+  estimated(600, 4, true),
+]
+
+/** The same callers at the limit, which part of them the floors of idle regions would deny. */
+function relaxed(percent: number): Variant {
+  return {
+    name: `relaxed by ${percent} %, 1000/s, demand on 1 of 5`,
+    spec: {
+      regions: 5,
+      limit: { ...bucket(1_000, 200), mode: 'relaxed', relaxedPercent: percent },
+      durationMs: 60_000,
+      callers: steadies(1_100, 0, 0, 0, 0),
+    },
+  }
+}
+
+const byCalendar: Variant = {
+  name: 'minutes of a calendar, 300 over 3 regions',
+  spec: {
+    regions: 3,
+    limit: { ...perWindow(300, 60_000), calendar: { unit: 'minute', timeZone: 'Asia/Kolkata' } },
+    clocks: { drift: 1e-3, skewMs: 25 },
+    durationMs: 240_000,
+    callers: demands([4, 2, 0.5].map(steady)),
+  },
+}
+
 const small: Scenario = {
   id: 'S17',
-  title: 'tiny limits',
-  variants: [2, 0].flatMap((floor) => [
-    ...tiny(1, 5, floor),
-    ...tiny(5, 5, floor),
-    ...tiny(10, 5, floor),
-    ...tiny(10, 20, floor),
-  ]),
+  title: 'tiny limits, long windows',
+  variants: [
+    ...[2, 0].flatMap((floor) => [
+      ...tiny(1, 5, floor),
+      ...tiny(5, 5, floor),
+      ...tiny(10, 5, floor),
+      ...tiny(10, 20, floor),
+    ]),
+    ...estimates,
+    ...stock,
+  ],
+}
+
+/** Every other way to hold a limit, under one load. */
+const kinds: Scenario = {
+  id: 'S21',
+  title: 'modes, calendars, algorithms',
+  variants: [
+    relaxed(0),
+    relaxed(5),
+    relaxed(20),
+    byCalendar,
+    ...(['leaky_bucket', 'sliding_window', 'sliding_log'] as const).map(
+      (algorithm): Variant => ({
+        name: `${algorithm}, 600/6 s, 75/20/10 of each second`,
+        spec: {
+          regions: 3,
+          limit: { ...perWindow(600, 6_000), algorithm, burst: 100 },
+          durationMs: 60_000,
+          callers: steadies(75, 20, 10),
+          events: (world) => {
+            world.cut([0], [1], { fromMs: 20_000, toMs: 40_000 })
+            world.at(30_000, () => world.withFaults(1, (faults) => faults.wipe(500)))
+          },
+        },
+      }),
+    ),
+  ],
 }
 
 const costs: Scenario = {
@@ -143,4 +281,4 @@ const one: Scenario = {
   ],
 }
 
-export const SIZES: readonly Scenario[] = [scale, small, costs, one]
+export const SIZES: readonly Scenario[] = [scale, small, costs, one, kinds]

@@ -1,11 +1,11 @@
+import { EPOCH_US } from '../world/epoch.ts'
 import type { World } from '../world/world.ts'
-import { EPOCH_US } from '../world/world.ts'
-import type { Attempt, Outcome, Strategy } from './strategy.ts'
+import type { Attempt, Outcome, RegionFaults, Strategy } from './strategy.ts'
 
 /** What all strategies without daemons have in common: exact clocks and nothing that could crash. */
 export abstract class Baseline implements Strategy {
   abstract readonly name: string
-  readonly faults = []
+  readonly faults: readonly RegionFaults[] = []
   readonly admin = null
   protected readonly world: World
 

@@ -4,7 +4,9 @@ import { assert } from '../../../../shared/core/assert.ts'
 import { splitBase } from '../../../../shared/core/base-split.ts'
 import { counterId } from '../../../../shared/core/counter-id.ts'
 import type { CounterId } from '../../../../shared/core/descriptor.ts'
+import { pooledTokens } from '../../../../shared/core/enforced.ts'
 import type { LedgerLimit, RegionRecord, UsageRow } from '../../../../shared/core/ledger/types.ts'
+import { hasBurst } from '../../../../shared/core/policy.ts'
 import { POOL_UNITS } from '../../../../shared/core/units.ts'
 import { Admin } from '../region/admin.ts'
 import { LIMIT_ID, LoansRegion } from '../region/loans-region.ts'
@@ -123,10 +125,16 @@ export class Loans implements Strategy {
     const { plane } = this.admin
     const numbers = this.#numbers()
     const weights = this.#world.regions.map((region) => (numbers.base[region] ?? 0) / POOL_UNITS)
-    this.#world.meter.setIdeal(numbers, weights, Math.max(0, this.#world.nowMs()))
+    this.#world.meter.setIdeal(this.#ideal(numbers), weights, Math.max(0, this.#world.nowMs()))
     this.faults.forEach((region, to) => {
       this.#world.network.send(this.#world.adminPlace, to, () => region.hearPlane(plane))
     })
+  }
+
+  /** What a clairvoyant limiter holds: of a relaxed limit, the limit itself. */
+  #ideal(numbers: LedgerLimit): LedgerLimit {
+    const { mode, capacity, burst } = this.#world.spec.limit
+    return mode === 'relaxed' ? { ...numbers, capacity, burst } : numbers
   }
 
   #numbers(): LedgerLimit {
@@ -171,15 +179,18 @@ function limitOf(world: World): LedgerLimit {
   const weights = Object.fromEntries(
     world.regions.map((region, index) => [region, world.weights[index] ?? 0]),
   )
+  const { mode = 'strict', relaxedPercent = 0 } = limit
+  const pooled = (tokens: number): number => pooledTokens({ mode, relaxedPercent }, tokens)
   return {
     id: LIMIT_ID,
     algorithm: limit.algorithm,
-    capacity: limit.capacity,
+    capacity: pooled(limit.capacity),
     windowMs: limit.windowMs,
-    burst: limit.burst,
+    calendar: limit.calendar ?? null,
+    burst: pooled(limit.burst),
     usageEpoch: 0,
     epoch: 1,
-    base: splitBase(weights, limit.algorithm === 'token_bucket' ? limit.burst : limit.capacity),
+    base: splitBase(weights, hasBurst(limit.algorithm) ? limit.burst : limit.capacity),
     previousBase: null,
     floorPercent: limit.floorPercent ?? 2,
     objective: limit.objective ?? 'max-min',

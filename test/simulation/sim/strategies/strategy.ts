@@ -15,7 +15,8 @@ export interface Attempt {
 
 /** What can be done to a region that has a daemon and a Redis of its own. */
 export interface RegionFaults {
-  readonly redis: RegionRedis
+  /** Only of the product's shares. */
+  readonly redis?: RegionRedis
   killDaemon(): void
   startDaemon(): void
   stopDaemon(): void

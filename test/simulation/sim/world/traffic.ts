@@ -11,12 +11,14 @@ export interface CallerSpec {
   readonly cost?: (prng: Prng) => number
   /** Callers that were denied try again. */
   readonly retry?: { readonly chance: number; readonly delayMs: number; readonly times: number }
+  /** Demand is taken as constant for this long. */
+  readonly sliceMs?: number
   /** Evenly spaced calls in place of a Poisson process. */
   readonly isPaced?: boolean
 }
 
-/** Demand is taken as constant for this long; arrivals within it are placed at random. */
-const SLICE_US = 10_000
+/** Arrivals within a slice are placed at random; slow callers of a day need no such short ones. */
+const SLICE_MS = 10
 
 /** Calls of independent callers in one region. */
 export function addCallers(
@@ -26,6 +28,7 @@ export function addCallers(
   spec: CallerSpec = {},
 ): void {
   const prng = world.prng.fork(`callers ${region}`)
+  const sliceLengthUs = (spec.sliceMs ?? SLICE_MS) * 1_000
   const times: number[] = []
   let next = 0
   let sliceUs = world.startUs
@@ -42,16 +45,16 @@ export function addCallers(
     next = 0
     while (times.length === 0 && sliceUs < world.endUs) {
       const perSecond = demand((sliceUs - world.startUs) / 1_000)
-      const count = arrivals((Math.max(0, perSecond) * SLICE_US) / 1e6)
+      const count = arrivals((Math.max(0, perSecond) * sliceLengthUs) / 1e6)
       for (let index = 0; index < count; index++) times.push(sliceUs + placeIn(index, count))
       times.sort((one, other) => one - other)
-      sliceUs += SLICE_US
+      sliceUs += sliceLengthUs
     }
     const [first] = times
     if (first !== undefined) world.queue.at(first, arrive)
   }
   const placeIn = (index: number, count: number): number =>
-    spec.isPaced === true ? ((index + 0.5) / count) * SLICE_US : prng.next() * SLICE_US
+    spec.isPaced === true ? ((index + 0.5) / count) * sliceLengthUs : prng.next() * sliceLengthUs
   const arrive = (): void => {
     call(world, { region, spec, prng, triesLeft: spec.retry?.times ?? 0 })
     const following = times[++next]

@@ -3,7 +3,7 @@
  *
  * Nothing here reads a real clock or another source of randomness, so a seed repeats a run exactly.
  */
-import type { Objective, RegionId } from '../../../../shared/core/policy.ts'
+import type { Mode, Objective, RegionId } from '../../../../shared/core/policy.ts'
 import { Meter } from '../meters/meter.ts'
 import type { JudgedNumbers } from '../meters/reference.ts'
 import type { RegionFaults, Strategy, StrategyFactory } from '../strategies/strategy.ts'
@@ -14,6 +14,11 @@ import { Prng } from './prng.ts'
 export interface LimitSpec extends JudgedNumbers {
   readonly floorPercent?: number
   readonly objective?: Objective
+  /** `strict` when left out. */
+  readonly mode?: Mode
+  readonly relaxedPercent?: number
+  /** Tokens a window beyond the limit that the bound of an eventual policy allows here; beyond them is excess. */
+  readonly allowance?: number
 }
 
 export interface WorldSpec {
@@ -46,9 +51,6 @@ const CLOCKS: ClockSpec = { drift: 2e-4, skewMs: 10 }
 /** The plane starts before its callers, so that what is measured is not its start. */
 const BOOT_US = 3_000_000
 
-/** Wall clocks show this when traffic begins: the edge of every usual window. */
-export const EPOCH_US = 1_749_999_600_000_000
-
 export class World {
   readonly spec: WorldSpec
   readonly seed: number
@@ -80,6 +82,7 @@ export class World {
     this.meter = new Meter({
       regions: this.regions,
       numbers: spec.limit,
+      allowance: spec.limit.allowance ?? 0,
       weights: this.weights,
       keys: spec.keys ?? 1,
       durationMs: spec.durationMs,
