@@ -9,7 +9,9 @@ import type { PolicyIndex } from '../../shared/core/policy-index.ts'
 import { QuotaError } from '../../shared/errors.ts'
 import { conclude, type Verdict } from './conclude.ts'
 import { type Ask, type SplitAsk, splitAsk } from './parts.ts'
+import type { SoleRoute } from './route.ts'
 import {
+  asNominal,
   type DecideContext,
   decideGroup,
   denialsOf,
@@ -18,7 +20,7 @@ import {
   giveBackGroup,
   readGroup,
 } from './slot-group.ts'
-import { askSole, type SoleAsk, soleAsk, soleVerdict, type VerdictWaiter } from './sole-check.ts'
+import { askSole, soleRoute, soleVerdict, type VerdictWaiter } from './sole-check.ts'
 import { evaluateWatches } from './watch.ts'
 
 /**
@@ -39,13 +41,14 @@ export function decide(context: DecideContext, ask: Ask): Promise<Verdict> {
 export function decideThen(context: DecideContext, ask: Ask, waiter: VerdictWaiter): void {
   try {
     const index = context.policies.current()
-    const asked = index === null ? null : soleAsk(context, index, ask)
-    if (asked === null) {
+    const route = index === null ? null : soleRoute(context, index, ask)
+    if (index === null || route === null || route.sole === null) {
       decideParts(context, index, ask).then(waiter.resolve, waiter.reject)
       return
     }
-    const leased = takeLease(context, asked)
-    if (leased === null) askSole(context, asked, waiter)
+    const { sole } = route
+    const leased = takeLease(context, index, sole, ask.cost)
+    if (leased === null) askSole(context, { ask, index, route, sole }, waiter)
     else waiter.resolve(leased)
   } catch (err) {
     waiter.reject(err)
@@ -61,13 +64,23 @@ export function decideAtOnce(context: DecideContext, ask: Ask): Verdict | null {
   const { leases } = context
   const index = context.policies.current()
   if (leases === undefined || leases.size === 0 || index === null) return null
-  const asked = soleAsk(context, index, ask)
-  return asked === null ? null : takeLease(context, asked)
+  const sole = soleRoute(context, index, ask)?.sole ?? null
+  return sole === null ? null : takeLease(context, index, sole, ask.cost)
 }
 
-function takeLease(context: DecideContext, asked: SoleAsk): Verdict | null {
-  const taken = context.leases?.takeOne(asked.sole, asked.ask.cost, asked.index.version) ?? null
-  return taken === null ? null : soleVerdict(context, asked, taken)
+function takeLease(
+  context: DecideContext,
+  { version, revision }: PolicyIndex,
+  route: SoleRoute,
+  cost: number,
+): Verdict | null {
+  const { leases } = context
+  if (leases === undefined || leases.size === 0) return null
+  const taken = leases.takeOne(route, cost, version)
+  if (taken === null) return null
+  const { limit } = route
+  const decision = asNominal(taken, limit.limit.nominal)
+  return soleVerdict(context, limit, { decision, atUs: taken.atUs, revision })
 }
 
 async function decideParts(

@@ -43,7 +43,7 @@ export class KeptRoutes {
   }
 
   find(domain: string, { entries }: Descriptor): Route | null {
-    const [entry] = entries
+    const entry = entries[0]
     if (entry === undefined || entries.length > 1) return this.#findSeveral(domain, { entries })
     return this.#findIn(this.#tableOf(domain, entry.key), entry.value)
   }

@@ -74,8 +74,7 @@ class Held {
 }
 
 /** What a leased counter says of one check. */
-export interface Taken {
-  readonly decision: LimitDecision
+export interface LeasedDecision extends LimitDecision {
   /** When the block was granted, by Redis TIME. */
   readonly atUs: number
 }
@@ -136,16 +135,15 @@ export class LeaseBook {
   }
 
   /** As `take` of the one limit of a route. */
-  takeOne(route: SoleRoute, cost: number, version: number): Taken | null {
-    if (this.#held.size === 0 || cost === 0) return null
+  takeOne(route: SoleRoute, cost: number, version: number): LeasedDecision | null {
     const held = this.#leaseOf(route)
-    if (held === null) return null
+    if (held === null || cost === 0) return null
     const nowMs = this.#turnClock.monotonicMs()
     const block =
       held.version === version && covers(held.block, cost, nowMs)
         ? held.block
         : (this.#usable(route.target, cost, { version, nowMs })?.block ?? null)
-    return block === null ? null : { decision: this.#spendOf(held, block, cost), atUs: block.atUs }
+    return block === null ? null : this.#spendOf(held, block, cost)
   }
 
   /** Notes a check that goes to Redis: a counter that is asked for often is leased from then on. */
@@ -172,7 +170,7 @@ export class LeaseBook {
       const isIdle = held.idleTicks >= 2 && nowMs >= held.pausedUntilMs && !held.isAsking
       if (isIdle) this.#drop(held)
       returns.push(...this.#retire(held, isIdle ? Number.POSITIVE_INFINITY : nowMs))
-      if (!isIdle && held.block === null && held.next === null) this.#ask(held)
+      if (!isIdle && held.next === null && endsSoon(held.block, nowMs)) this.#ask(held)
     }
     await Promise.all(returns)
   }
@@ -241,13 +239,15 @@ export class LeaseBook {
     return { atUs, decisions }
   }
 
-  #spendOf(held: Held, block: Block, cost: number): LimitDecision {
+  #spendOf(held: Held, block: Block, cost: number): LeasedDecision {
     block.tokens -= cost
     held.spent += cost
     this.counts.admitted += cost
     if (block.tokens < block.refillAt) this.#ask(held)
     const remaining = held.remaining + block.tokens
-    return { allowed: true, reason: null, remaining, resetMs: held.resetMs, retryAfterMs: null }
+    const { resetMs } = held
+    const { atUs } = block
+    return { allowed: true, reason: null, remaining, resetMs, retryAfterMs: null, atUs }
   }
 
   #holdHot(group: number, target: CheckTarget, version: number): void {
@@ -331,6 +331,11 @@ export class LeaseBook {
       if (!isQuotaError(err)) throw err
     }
   }
+}
+
+/** Whether what is held will have been given up at the next tick, so that another block must be there by then. */
+function endsSoon(block: Block | null, nowMs: number): boolean {
+  return block === null || nowMs + LEASE_TICK_MS >= block.deadlineMs - GIVE_UP_BEFORE_MS
 }
 
 function covers(block: Block | null, cost: number, nowMs: number): boolean {
