@@ -56,7 +56,8 @@ function parseLine(
   return { timeMs, region, client }
 }
 
-function splitCsv(line: string): string[] {
+/** Fields of one line of CSV. */
+export function splitCsv(line: string): string[] {
   if (!line.includes('"')) return line.split(',')
   const fields: string[] = []
   const field = /(?:^|,)(?:"((?:[^"]|"")*)"|([^,]*))/g

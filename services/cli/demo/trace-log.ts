@@ -18,7 +18,7 @@ export function parseLogTrace(
   lines: readonly string[],
   regionRule: RegionRule | null,
 ): ParsedLine[] {
-  const parsed = lines.filter((line) => line.trim() !== '').map(parseLine)
+  const parsed = lines.filter((line) => line.trim() !== '').map(parseLogLine)
   const isLog = parsed.some((line) => line !== null)
   if (isLog && regionRule === null) {
     throw new CliError('an access log does not name regions: give --region-from, such as "hash"')
@@ -28,7 +28,8 @@ export function parseLogTrace(
   )
 }
 
-function parseLine(line: string): { timeMs: number; client: string } | null {
+/** The host and the time of one line of an access log; null for a line that is none. */
+export function parseLogLine(line: string): { timeMs: number; client: string } | null {
   const match = LINE.exec(line)
   if (match === null) return null
   const [

@@ -48,6 +48,9 @@ export interface EnvoyOptions {
   readonly domains: ReadonlyMap<string, string>
 }
 
+/** How descriptions begin of policies that stand for the giving up of a branch. */
+export const GIVEN_UP = 'Nothing limits what'
+
 interface Node {
   readonly entry: MatchEntry
   readonly children: Node[]
@@ -237,7 +240,7 @@ function descriptionOf({ source }: Node, match: readonly MatchEntry[], domain: s
   const path = [domain, ...match.map(({ key, value = '' }) => compositeOf({ key, value }))].join(
     '.',
   )
-  if (source === null) return `Nothing limits what ${path} leaves over, as before.`
+  if (source === null) return `${GIVEN_UP} ${path} leaves over, as before.`
   const { name = '' } = source.descriptor.limit ?? {}
   return `Imported from ${path}${name === '' ? '' : ` (${name})`}.`
 }

@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { stringify } from 'yaml'
 import { parseEnvoyConfig } from '../../../../services/cli/import/envoy-config.ts'
+import { exportEnvoy } from '../../../../services/cli/import/envoy-export.ts'
 import {
   type EnvoyFile,
   envoyPolicies,
@@ -101,6 +102,45 @@ describe('an imported configuration of Envoy decides as before', () => {
       ),
       { numRuns: 150 },
     )
+  })
+})
+
+describe('policies written for Envoy again', () => {
+  it.each(ENVOY_FIXTURES)('decide there as they do here, with $what', ({ texts, descriptors }) => {
+    const policies = imported(texts)
+    const { files, leftOut } = exportEnvoy(policies.map(({ document }) => document))
+    expect(leftOut).toEqual([])
+    const reference = new EnvoyReference(files.map(({ text }) => text))
+    const plane = new TwinPlane(policies, 'whole')
+    const { pick } = randomOf(5)
+    for (let round = 0; round < 200; round++) {
+      const entries = entriesOf(pick(descriptors))
+      const { domain } = files[0] ?? { domain: '' }
+      const check = { region: 'here', domain, cost: 1, nowMs: round * 9_000 }
+      const { allowed } = plane.check({ ...check, descriptors: [{ entries }] })
+      expect(reference.decide(domain, [entries], check.nowMs)).toBe(allowed)
+    }
+  })
+
+  it('leave out what cannot be said there, and say which descriptors a branch gives up', () => {
+    const limit = {
+      name: 'l',
+      algorithm: 'fixed_window',
+      capacity: 5,
+      windowMs: 60_000,
+      split: { a: 100 },
+    }
+    const documents = [
+      { name: 'bucket', match: [{ key: 'a' }], limits: [{ ...limit, algorithm: 'token_bucket' }] },
+      { name: 'odd', match: [{ key: 'b' }], limits: [{ ...limit, windowMs: 90_000 }] },
+      { name: 'exact', match: [{ key: 'c', value: '1' }, { key: 'd' }], limits: [limit] },
+      { name: 'wide', match: [{ key: 'c' }, { key: 'e' }], limits: [limit] },
+    ].map((document) => policyDocumentSchema.parse({ domain: 'd', ...document }))
+    expect(exportEnvoy(documents).leftOut).toEqual([
+      { policy: 'd/bucket', reason: 'counts by token_bucket' },
+      { policy: 'd/odd', reason: 'has a window of 90000 ms, which is no unit there' },
+      { policy: 'd:', reason: expect.stringContaining('c=1, e meets no limit there') },
+    ])
   })
 })
 

@@ -1,0 +1,74 @@
+import type { z } from 'zod'
+import {
+  type OverrideReply,
+  overrideListSchema,
+  type PolicyReply,
+  policyListSchema,
+} from '../../shared/protocol/admin-replies.ts'
+import type { AdminClient } from './admin-client.ts'
+import { policyPath } from './policy-client.ts'
+
+export type PolicyPage = z.infer<typeof policyListSchema>
+
+/** Every policy of the plane, in the order in which they were created: of two wildcards the older one governs. */
+export async function readAllPolicies(client: AdminClient): Promise<readonly PolicyReply[]> {
+  const pages = await client.readPages('/v1/policies?limit=100', policyListSchema)
+  return pages.flatMap(({ items }) => items).sort((one, other) => one.id - other.id)
+}
+
+export async function readOverrides(
+  client: AdminClient,
+  { domain, name }: Pick<PolicyReply, 'domain' | 'name'>,
+): Promise<readonly OverrideReply[]> {
+  const path = `${policyPath(domain, name)}/overrides?limit=100`
+  const pages = await client.readPages(path, overrideListSchema)
+  return pages.flatMap(({ items }) => items)
+}
+
+/** What an operator writes, without what admin adds. */
+export function documentOf(policy: PolicyReply): object {
+  return {
+    domain: policy.domain,
+    name: policy.name,
+    ...(policy.description !== '' && { description: policy.description }),
+    match: policy.match,
+    mode: policy.mode,
+    ...(policy.relaxedPercent !== undefined && { relaxedPercent: policy.relaxedPercent }),
+    ...(policy.objective !== 'max-min' && { objective: policy.objective }),
+    onStoreFailure: policy.onStoreFailure,
+    ...(policy.shadow && { shadow: true }),
+    ...(policy.unlimited && { unlimited: true }),
+    ...(policy.replaces !== undefined && { replaces: policy.replaces }),
+    ...(policy.rebase !== 'off' && { rebase: policy.rebase }),
+    ...(policy.acceptSmallLimits && { acceptSmallLimits: true }),
+    ...(policy.limits.length > 0 && { limits: policy.limits.map(limitDocumentOf) }),
+    ...(policy.tiers !== undefined && { tiers: policy.tiers }),
+    ...(policy.overridesBy !== undefined && { overridesBy: policy.overridesBy }),
+    ...(policy.labels !== undefined && { labels: policy.labels }),
+  }
+}
+
+function limitDocumentOf(limit: PolicyReply['limits'][number]): object {
+  const { name, algorithm, windowMs, calendar, holdMs, candidate, shards, leases } = limit
+  return {
+    name,
+    algorithm,
+    ...numbersOf(limit),
+    ...(windowMs !== undefined && { windowMs }),
+    ...(calendar !== undefined && { calendar }),
+    ...(holdMs !== undefined && { holdMs }),
+    split: limit.split,
+    floorPercent: limit.floorPercent,
+    ...(candidate !== undefined && { candidate: numbersOf(candidate) }),
+    ...(shards !== 1 && { shards }),
+    ...(leases !== 'auto' && { leases }),
+  }
+}
+
+function numbersOf(limit: {
+  readonly capacity: number
+  readonly burst: number
+  readonly burstFollowsCapacity: boolean
+}): object {
+  return { capacity: limit.capacity, ...(!limit.burstFollowsCapacity && { burst: limit.burst }) }
+}
