@@ -1,9 +1,17 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { z } from 'zod'
 import { problemSchema } from '../../shared/protocol/admin-replies.ts'
 import { CliError } from './errors.ts'
 
 /** Every call has this deadline: an operator must not be left waiting, and admin answers in milliseconds. */
 const CALL_TIMEOUT_MS = 10_000
+
+/**
+ * Waits before a call is tried again: a moment for a connection that was cut, then as long as Postgres takes to start.
+ * A write is repeated with its key, so it is carried out once however many of its answers were lost.
+ */
+const RETRY_WAITS_MS = [200, 1_000]
 
 /** Largest part of an unexpected answer that is shown. */
 const SHOWN_CHARS_MAX = 300
@@ -41,6 +49,8 @@ export interface AdminRequest {
   readonly headers?: Readonly<Record<string, string>>
   /** Statuses other than 2xx that the caller handles. */
   readonly accepts?: readonly number[]
+  /** Deadline of a call that admin takes longer for than for others. */
+  readonly timeoutMs?: number
 }
 
 /**
@@ -52,20 +62,28 @@ export class AdminClient {
   readonly url: string
   readonly #token: string | null
   readonly #signal: AbortSignal | undefined
+  readonly #reason: string | undefined
 
-  constructor(options: { url: string; token: string | null; signal?: AbortSignal | undefined }) {
+  constructor(options: {
+    readonly url: string
+    readonly token: string | null
+    readonly signal?: AbortSignal | undefined
+    /** Why the operator changes what this client changes, for the history. */
+    readonly reason?: string | undefined
+  }) {
     this.url = options.url.replace(/\/+$/, '')
     this.#token = options.token
     this.#signal = options.signal
+    this.#reason = options.reason
   }
 
   async call(request: AdminRequest): Promise<AdminAnswer> {
     const what = `${request.method} ${request.path}`
-    const response = await this.#fetch(request, what)
+    const { response, text } = await this.#fetchAgain(request, what)
     if (!response.ok && !request.accepts?.includes(response.status)) {
-      throw await refusalOf(response, what)
+      throw refusalOf(response.status, text, what)
     }
-    const body = parseJson(await response.text())
+    const body = parseJson(text)
     return { status: response.status, body, etag: response.headers.get('etag') }
   }
 
@@ -100,7 +118,7 @@ export class AdminClient {
     const response = await this.#fetch(request, what, AbortSignal.any(signals)).finally(() =>
       clearTimeout(timer),
     )
-    if (!response.ok) throw await refusalOf(response, what)
+    if (!response.ok) throw refusalOf(response.status, await response.text(), what)
     let rest = ''
     const decoder = new TextDecoder()
     try {
@@ -115,24 +133,57 @@ export class AdminClient {
     if (rest !== '') yield rest
   }
 
+  /** Tries again where no answer came, or one that says that it may be tried again. */
+  async #fetchAgain(request: AdminRequest, what: string): Promise<WholeAnswer> {
+    const headers = { ...this.#writeHeaders(request), ...request.headers }
+    const fetchWhole = async (): Promise<WholeAnswer> => {
+      const response = await this.#fetch({ ...request, headers }, what)
+      return { response, text: await this.#told(what, () => response.text()) }
+    }
+    for (const waitMs of RETRY_WAITS_MS) {
+      const answer = await fetchWhole().catch((err: unknown) => {
+        if (err instanceof RefusedConnection || this.#signal?.aborted === true) throw err
+        return null
+      })
+      if (answer !== null && answer.response.status !== 503) return answer
+      await delay(waitMs)
+    }
+    return await fetchWhole()
+  }
+
+  #writeHeaders({ method }: AdminRequest): Readonly<Record<string, string>> {
+    if (method === 'GET') return {}
+    return {
+      'idempotency-key': randomUUID(),
+      ...(this.#reason !== undefined && { 'x-change-reason': encodedReason(this.#reason) }),
+    }
+  }
+
   async #fetch(request: AdminRequest, what: string, until?: AbortSignal): Promise<Response> {
-    const timeout = AbortSignal.timeout(CALL_TIMEOUT_MS)
+    const timeout = AbortSignal.timeout(request.timeoutMs ?? CALL_TIMEOUT_MS)
     const given = this.#signal === undefined ? timeout : AbortSignal.any([timeout, this.#signal])
     const signal = until ?? given
+    const init = {
+      method: request.method,
+      headers: {
+        accept: 'application/json',
+        ...(request.body !== undefined && { 'content-type': 'application/json' }),
+        ...(this.#token !== null && { authorization: `Bearer ${this.#token}` }),
+        ...request.headers,
+      },
+      ...(request.body !== undefined && { body: JSON.stringify(request.body) }),
+      signal,
+    }
+    return await this.#told(what, () => fetch(`${this.url}${request.path}`, init))
+  }
+
+  /** A failure of `work` in words for the operator. */
+  async #told<T>(what: string, work: () => Promise<T>): Promise<T> {
     try {
-      return await fetch(`${this.url}${request.path}`, {
-        method: request.method,
-        headers: {
-          accept: 'application/json',
-          ...(request.body !== undefined && { 'content-type': 'application/json' }),
-          ...(this.#token !== null && { authorization: `Bearer ${this.#token}` }),
-          ...request.headers,
-        },
-        ...(request.body !== undefined && { body: JSON.stringify(request.body) }),
-        signal,
-      })
+      return await work()
     } catch (err) {
-      throw new CliError(unreachable(this.url, what, err))
+      const message = unreachable(this.url, what, err)
+      throw codeOf(err) === 'ECONNREFUSED' ? new RefusedConnection(message) : new CliError(message)
     }
   }
 }
@@ -147,16 +198,32 @@ export function parseReply<T>(schema: z.ZodType<T>, body: unknown): T {
   )
 }
 
-async function refusalOf(response: Response, what: string): Promise<AdminRefusal> {
-  const text = await response.text()
+function refusalOf(status: number, text: string, what: string): AdminRefusal {
   const problem = partialProblemSchema.safeParse(parseJson(text))
   const detail = text.slice(0, SHOWN_CHARS_MAX)
-  return new AdminRefusal(what, response.status, problem.success ? problem.data : { detail })
+  return new AdminRefusal(what, status, problem.success ? problem.data : { detail })
+}
+
+interface WholeAnswer {
+  readonly response: Response
+  readonly text: string
+}
+
+/** Nobody listens, so trying again at once is no use. */
+class RefusedConnection extends CliError {}
+
+/** Header fields are ASCII; a reason in another alphabet goes as RFC 8187 has it. */
+function encodedReason(reason: string): string {
+  return /^[\x20-\x7e]*$/.test(reason) ? reason : `UTF-8''${encodeURIComponent(reason)}`
+}
+
+function codeOf(err: unknown): string {
+  const cause = err instanceof Error && err.cause instanceof Error ? err.cause : err
+  return cause instanceof Error && 'code' in cause ? String(cause.code) : String(cause)
 }
 
 function unreachable(url: string, what: string, err: unknown): string {
-  const cause = err instanceof Error && err.cause instanceof Error ? err.cause : err
-  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : String(cause)
+  const code = codeOf(err)
   if (code === 'ECONNREFUSED') {
     return `nothing answers at ${url}: is the plane up (quotaplane up), or is --admin-url another one?`
   }

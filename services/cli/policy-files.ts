@@ -1,10 +1,12 @@
-import { readFile } from 'node:fs/promises'
+import { readdir, readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
 import { type Document, isNode, LineCounter, parseAllDocuments } from 'yaml'
 import {
-  POLICY_FIXES,
-  type PolicyDocument,
-  policyDocumentSchema,
-} from '../../shared/protocol/policy.ts'
+  APPLY_FIXES,
+  type ApplyDocument,
+  applyDocumentSchema,
+} from '../../shared/protocol/apply.ts'
+import { POLICY_FIXES } from '../../shared/protocol/policy.ts'
 import { problemsOf } from '../../shared/protocol/zod-problems.ts'
 import { describeField } from './admin-client.ts'
 import { CliError } from './errors.ts'
@@ -13,14 +15,47 @@ import type { Io } from './io.ts'
 /** Larger files are refused: a policy is a few hundred bytes, and a plane holds thousands at most. */
 const FILE_CHARS_MAX = 16 * 1024 * 1024
 
+const FIXES = { ...POLICY_FIXES, ...APPLY_FIXES }
+
 /** Problems of one file that are shown; the rest is counted. */
 const PROBLEMS_MAX = 20
 
 /** One policy of a file, and where it stands. */
 export interface FiledPolicy {
-  readonly document: PolicyDocument
+  readonly document: ApplyDocument
   /** `file:line`, for messages. */
   readonly where: string
+  /** `file:line` of one of its fields. */
+  readonly locate: (field: string) => string
+}
+
+const POLICY_FILE = /\.(ya?ml|json)$/
+
+/** Reads the policies of files and of folders, whose files of YAML and JSON are read with those below. */
+export async function readPolicyFiles(
+  paths: readonly string[],
+  io: Io,
+): Promise<readonly FiledPolicy[]> {
+  const files = (await Promise.all(paths.map((path) => filesAt(path)))).flat()
+  if (files.length === 0)
+    throw new CliError(`${paths.join(', ')} holds no .yaml, .yml or .json file`)
+  const policies: FiledPolicy[] = []
+  for (const file of new Set(files)) policies.push(...(await readPolicies(file, io)))
+  refuseTwins(policies)
+  return policies
+}
+
+async function filesAt(path: string): Promise<readonly string[]> {
+  if (path === '-') return [path]
+  const found = await stat(path).catch((err: unknown) => {
+    throw new CliError(`cannot read ${path}: ${err instanceof Error ? err.message : err}`)
+  })
+  if (!found.isDirectory()) return [path]
+  const entries = await readdir(path, { recursive: true })
+  return entries
+    .filter((entry) => POLICY_FILE.test(entry))
+    .sort()
+    .map((entry) => join(path, entry))
 }
 
 /**
@@ -53,7 +88,11 @@ function parsePolicies(
     if (document.errors.length === 0 && document.toJS() === null) continue // Between two `---`.
     const place = documents.length > 1 ? ` (document ${index + 1})` : ''
     const { policy, line, problems: found } = parsePolicyDocument(document, lines)
-    if (policy !== null) policies.push({ document: policy, where: `${shownFile}:${line}` })
+    if (policy !== null) {
+      const locate = (field: string): string =>
+        `${shownFile}:${lines.linePos(offsetOf(document, pathOf(field))).line}`
+      policies.push({ document: policy, where: `${shownFile}:${line}`, locate })
+    }
     problems.push(
       ...found.map((problem) => `${shownFile}:${problem.line}${place}: ${problem.text}`),
     )
@@ -62,7 +101,7 @@ function parsePolicies(
 }
 
 interface Found {
-  readonly policy: PolicyDocument | null
+  readonly policy: ApplyDocument | null
   readonly line: number
   readonly problems: readonly { readonly line: number; readonly text: string }[]
 }
@@ -77,9 +116,9 @@ function parsePolicyDocument(document: Document.Parsed, lines: LineCounter): Fou
     }))
     return { policy: null, line, problems }
   }
-  const result = policyDocumentSchema.safeParse(document.toJS())
+  const result = applyDocumentSchema.safeParse(document.toJS())
   if (result.success) return { policy: result.data, line, problems: [] }
-  const problems = problemsOf(result.error, POLICY_FIXES).map((problem) => ({
+  const problems = problemsOf(result.error, FIXES).map((problem) => ({
     line: lineAt(offsetOf(document, pathOf(problem.field))),
     text: describeField(problem),
   }))

@@ -1,6 +1,7 @@
 import { Command, CommanderError } from 'commander'
 import { PACKAGE_VERSION } from '../../shared/runtime/assets.ts'
 import { addAdminCommand } from './commands/admin.ts'
+import { addApplyCommands } from './commands/apply.ts'
 import { addAuditCommand } from './commands/audit.ts'
 import { addCheckCommand } from './commands/check.ts'
 import { withExamples } from './commands/common.ts'
@@ -12,6 +13,7 @@ import { addKeysCommand } from './commands/keys.ts'
 import { addOverrideCommand } from './commands/override.ts'
 import { addPolicyCommand } from './commands/policy.ts'
 import { addRegionCommand } from './commands/region.ts'
+import { addRevisionCommands } from './commands/revision.ts'
 import { addRolloutCommand } from './commands/rollout.ts'
 import { addSharesCommand } from './commands/shares.ts'
 import { addTokenCommand } from './commands/token.ts'
@@ -53,6 +55,8 @@ function buildProgram(io: Io, setExitCode: (code: number) => void): Command {
   addDemoCommand(program, io)
   addPolicyCommand(program, io)
   addOverrideCommand(program, io)
+  addApplyCommands(program, io, setExitCode)
+  addRevisionCommands(program, io, setExitCode)
   addToolCommands(program, io, setExitCode)
   addCheckCommand(program, io, setExitCode)
   addSharesCommand(program, io)

@@ -13,6 +13,8 @@ export interface PlaneFlags {
   readonly context?: string | undefined
   readonly adminUrl?: string | undefined
   readonly token?: string | undefined
+  /** Why, of a command that changes something. */
+  readonly reason?: string | undefined
 }
 
 /**
@@ -26,7 +28,7 @@ export function adminOf(flags: PlaneFlags, io: Io): AdminClient {
   const known = given === undefined || given === '' ? knownPlane(flags.context, io) : null
   const url = httpUrl(given || known?.adminUrl || DEFAULT_ADMIN_URL, '--admin-url')
   const token = flags.token ?? (io.env['QUOTAPLANE_TOKEN'] || known?.token) ?? null
-  return new AdminClient({ url, token, signal: io.signal })
+  return new AdminClient({ url, token, signal: io.signal, reason: flags.reason })
 }
 
 /** The plane of a context, or else the local one; null when there is neither. */

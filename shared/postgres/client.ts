@@ -68,6 +68,12 @@ async function connect(pool: Pool): Promise<PostgresPoolClient> {
     throw unavailable(cause)
   })
   let isBroken = false
+  // A server that goes away between two statements of a transaction tells the client, not a query: without a
+  // listener that event ends the process.
+  const onError = (): void => {
+    isBroken = true
+  }
+  client.on('error', onError)
   function query<R>(sql: string, parameters: readonly unknown[]): Promise<PostgresQueryResult<R>>
   function query<R>(cursor: PostgresCursor<R>): PostgresCursor<R>
   function query(sql: unknown, parameters?: readonly unknown[]): unknown {
@@ -80,7 +86,11 @@ async function connect(pool: Pool): Promise<PostgresPoolClient> {
       throw unavailable(err)
     })
   }
-  return { query, release: () => client.release(isBroken) }
+  const release = (): void => {
+    client.off('error', onError)
+    client.release(isBroken)
+  }
+  return { query, release }
 }
 
 /** A server that has frozen does not say goodbye; nothing is lost by leaving without it. */

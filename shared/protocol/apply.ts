@@ -15,7 +15,7 @@ export const APPLY_FIXES: Fixes = {
   overrides: `give at most ${OVERRIDES_MAX} overrides, or leave it out to keep those that there are`,
 }
 
-const applyDocumentSchema = policyDocumentSchema
+export const applyDocumentSchema = policyDocumentSchema
   .safeExtend({
     ifMatch: z
       .string({ error: 'must be an entity tag' })
@@ -28,6 +28,7 @@ const applyDocumentSchema = policyDocumentSchema
       .describe('all that the policy is to have; absent: those that it has'),
   })
   .meta({ id: 'ApplyDocument' })
+export type ApplyDocument = z.output<typeof applyDocumentSchema>
 
 export const applySchema = z
   .strictObject(

@@ -11,6 +11,19 @@ export const adminFlags = z.object({
   json: z.boolean().default(false),
 })
 
+/** Options of every command that changes something. */
+export const writeFlags = adminFlags.extend({
+  reason: z.string().optional(),
+  dryRun: z.boolean().default(false),
+})
+
+/** As `withAdminFlags`, with --reason and --dry-run. */
+export function withWriteFlags(command: Command): Command {
+  return withAdminFlags(command)
+    .option('--reason <why>', 'why, for the history')
+    .option('--dry-run', 'change nothing, and show what would be changed')
+}
+
 /** Adds --context, --admin-url, --token and --json. */
 export function withAdminFlags(command: Command): Command {
   return command

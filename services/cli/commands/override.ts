@@ -7,10 +7,19 @@ import { outputFlags, show, withOutput, withWatch } from '../output.ts'
 import { parsePolicyId, policyPath } from '../policy-client.ts'
 import { adminOf } from '../settings.ts'
 import { grouped } from '../table.ts'
-import { adminFlags, printJson, printLines, withAdminFlags, withExamples } from './common.ts'
+import {
+  adminFlags,
+  printJson,
+  printLines,
+  withAdminFlags,
+  withExamples,
+  withWriteFlags,
+  writeFlags,
+} from './common.ts'
+import { tellPlan } from './plan.ts'
 
 const listFlags = adminFlags.extend(outputFlags.shape)
-const setFlags = adminFlags.extend({
+const setFlags = writeFlags.extend({
   tier: z.string().optional(),
   capacity: z.array(z.string()).optional(),
   unlimited: z.literal(true).optional(),
@@ -48,11 +57,16 @@ function addSet(override: Command, io: Io): void {
       const limits = capacity === undefined ? undefined : numbersOf(capacity)
       const body = { tier, limits, unlimited, deny, expiresAt }
       const path = overridePath(id, value)
-      const answer = await adminOf(flags, io).call({ method: 'PUT', path, body })
+      const client = adminOf(flags, io)
+      if (flags.dryRun) {
+        await tellPlan(client, { method: 'PUT', path, body }, flags, io)
+        return
+      }
+      const answer = await client.call({ method: 'PUT', path, body })
       if (flags.json) printJson(io, answer.body)
       else printLines(io, [`${id} ${value} set`])
     })
-  withExamples(withAdminFlags(command), [
+  withExamples(withWriteFlags(command), [
     'quotaplane override set api/per-tenant acme --tier pro',
     'quotaplane override set api/per-tenant acme --capacity per-minute=900:1800 --expires 2027-01-31T00:00:00Z',
     'quotaplane override set api/per-tenant mallory --deny',
@@ -93,12 +107,18 @@ function addRemove(override: Command, io: Io): void {
     .argument('<domain/name>', 'the policy')
     .argument('<value>', "value of the tenant's entry")
     .action(async (id: string, value: string, options: unknown) => {
-      const flags = adminFlags.parse(options)
-      await adminOf(flags, io).call({ method: 'DELETE', path: overridePath(id, value) })
+      const flags = writeFlags.parse(options)
+      const client = adminOf(flags, io)
+      const request = { method: 'DELETE', path: overridePath(id, value) } as const
+      if (flags.dryRun) {
+        await tellPlan(client, request, flags, io)
+        return
+      }
+      await client.call(request)
       if (flags.json) printJson(io, { removed: value })
       else printLines(io, [`${id} ${value} removed`])
     })
-  withExamples(withAdminFlags(command), ['quotaplane override remove api/per-tenant acme'])
+  withExamples(withWriteFlags(command), ['quotaplane override remove api/per-tenant acme'])
 }
 
 function overridePath(id: string, value: string): string {

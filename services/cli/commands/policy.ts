@@ -1,26 +1,28 @@
 import type { Command } from 'commander'
 import { z } from 'zod'
 import { type PolicyReply, policyListSchema } from '../../../shared/protocol/admin-replies.ts'
-import { describeField } from '../admin-client.ts'
 import { CliError, EXIT } from '../errors.ts'
 import { type Io, say } from '../io.ts'
 import { formatOf, outputFlags, show, type View, withOutput, withWatch } from '../output.ts'
-import {
-  type Applied,
-  applyPolicy,
-  type PolicyId,
-  parsePolicy,
-  parsePolicyId,
-  policyPath,
-} from '../policy-client.ts'
+import { type PolicyId, parsePolicy, parsePolicyId, policyPath } from '../policy-client.ts'
 import { documentOf } from '../policy-document.ts'
 import { readPolicies } from '../policy-files.ts'
 import { adminOf } from '../settings.ts'
 import { grouped } from '../table.ts'
-import { adminFlags, printJson, printLines, withAdminFlags, withExamples } from './common.ts'
+import { applyAndTell } from './apply.ts'
+import {
+  adminFlags,
+  printJson,
+  printLines,
+  withAdminFlags,
+  withExamples,
+  withWriteFlags,
+  writeFlags,
+} from './common.ts'
 import { actionLine } from './emergency.ts'
+import { tellPlan } from './plan.ts'
 
-const fileFlags = adminFlags.extend({ file: z.string() })
+const fileFlags = writeFlags.extend({ file: z.string() })
 const getFlags = adminFlags.extend(outputFlags.shape)
 const listFlags = getFlags.extend({ domain: z.string().optional() })
 const FILE_HELP = 'YAML or JSON with one or more policies; - reads standard input'
@@ -37,41 +39,17 @@ export function addPolicyCommand(program: Command, io: Io): void {
 function addApply(policy: Command, io: Io): void {
   const command = policy
     .command('apply')
-    .description('create each policy of a file, or change it to what the file says')
+    .description('create each policy of a file, or change it to what the file says, all or none')
     .requiredOption('-f, --file <file>', FILE_HELP)
     .action(async (options: unknown) => {
-      await applyFile(fileFlags.parse(options), io)
+      const { file, ...flags } = fileFlags.parse(options)
+      const request = { client: adminOf(flags, io), policies: await readPolicies(file, io) }
+      await applyAndTell(request, flags, io)
     })
-  withExamples(withAdminFlags(command), [
+  withExamples(withWriteFlags(command), [
     'quotaplane policy apply -f limits.yaml',
     'quotaplane policy get api/per-tenant | sed "s/capacity: .*/capacity: 500/" | quotaplane policy apply -f -',
   ])
-}
-
-/** Applies in the file's order and stops at the first refusal; what was done until then is told either way. */
-async function applyFile(flags: z.infer<typeof fileFlags>, io: Io): Promise<void> {
-  const policies = await readPolicies(flags.file, io)
-  const client = adminOf(flags, io)
-  const applied: Applied[] = []
-  try {
-    for (const { document, where } of policies) {
-      const done = await applyPolicy(client, document).catch((err: unknown) => {
-        throw located(err, where, applied.length, policies.length)
-      })
-      applied.push(done)
-      if (!flags.json) printLines(io, [appliedLine(done), ...warningLines(done)])
-    }
-  } finally {
-    if (flags.json) printJson(io, { applied })
-  }
-}
-
-function appliedLine({ domain, name, result, revision }: Applied): string {
-  return `${domain}/${name} ${result} (revision ${revision})`
-}
-
-function warningLines({ warnings }: Applied): readonly string[] {
-  return warnings.map((warning) => `  warning: ${describeField(warning)}`)
 }
 
 function addGet(policy: Command, io: Io): void {
@@ -141,13 +119,18 @@ function addDelete(policy: Command, io: Io): void {
         const path = policyPath(domain, name)
         const found = await client.call({ method: 'GET', path })
         const { revision } = parsePolicy(found.body)
-        await client.call({ method: 'DELETE', path, headers: { 'if-match': `"${revision}"` } })
+        const headers = { 'if-match': `"${revision}"` }
+        if (flags.dryRun) {
+          await tellPlan(client, { method: 'DELETE', path, headers }, flags, io)
+          continue
+        }
+        await client.call({ method: 'DELETE', path, headers })
         deleted.push(`${domain}/${name}`)
         if (!flags.json) printLines(io, [`${domain}/${name} deleted`])
       }
-      if (flags.json) printJson(io, { deleted })
+      if (flags.json && !flags.dryRun) printJson(io, { deleted })
     })
-  withExamples(withAdminFlags(command), [
+  withExamples(withWriteFlags(command), [
     'quotaplane policy delete api/per-tenant',
     'quotaplane policy delete -f limits.yaml',
   ])
@@ -193,11 +176,4 @@ function spanOf({ windowMs, calendar, holdMs }: PolicyReply['limits'][number]): 
   if (calendar !== undefined) return `per ${calendar.unit} in ${calendar.timeZone}`
   if (holdMs !== undefined) return `at once, for ${grouped(holdMs)} ms`
   return `per ${grouped(windowMs ?? 0)} ms`
-}
-
-/** Says where in the file the refused policy stands, and how much of the file was applied before it. */
-function located(err: unknown, where: string, applied: number, all: number): Error {
-  if (!(err instanceof CliError)) return err instanceof Error ? err : new Error(String(err))
-  const rest = all > 1 ? `\n${applied} of ${all} policies were applied before this one.` : ''
-  return new CliError(`${where}: ${err.message}${rest}`, err.exitCode)
 }
