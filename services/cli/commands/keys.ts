@@ -3,21 +3,28 @@ import { z } from 'zod'
 import { REGION_PATTERN } from '../../../shared/protocol/subjects.ts'
 import { CliError, EXIT } from '../errors.ts'
 import { type Io, say } from '../io.ts'
-import { writeKeys } from '../keys/write-keys.ts'
+import { hasKeys, writeKeys } from '../keys/write-keys.ts'
 import { printLines, withExamples } from './common.ts'
 
-const createFlags = z.object({ region: z.array(z.string()), out: z.string() })
+const createFlags = z.object({
+  region: z.array(z.string()),
+  out: z.string(),
+  ifMissing: z.boolean().default(false),
+})
 
 /** Adds `quotaplane keys create`. */
 export function addKeysCommand(program: Command, io: Io): void {
   const keys = program.command('keys').description('make the keys that services know each other by')
   const command = keys
     .command('create')
-    .description('write nkeys for NATS, and what each region may publish, into an empty folder')
+    .description(
+      'write nkeys for NATS, what each region may publish, and a first admin token, into an empty folder',
+    )
     .requiredOption('--region <region...>', 'the regions of the plane')
     .requiredOption('--out <folder>', 'where to write; must be empty or not there')
+    .option('--if-missing', 'leave a folder that has keys as it is')
     .action(async (options: unknown) => {
-      const { region: regions, out } = createFlags.parse(options)
+      const { region: regions, out, ifMissing } = createFlags.parse(options)
       for (const region of regions) {
         if (!REGION_PATTERN.test(region)) {
           throw new CliError(
@@ -25,6 +32,10 @@ export function addKeysCommand(program: Command, io: Io): void {
             EXIT.usage,
           )
         }
+      }
+      if (ifMissing && (await hasKeys(out))) {
+        say(io.err, `${out} has keys already; they stay as they are`)
+        return
       }
       printLines(io, await writeKeys(out, [...new Set(regions)]))
       say(io.err, 'Give each service its seed by NATS_NKEY_SEED_FILE; docs/SECURITY.md says more.')

@@ -10,6 +10,7 @@ import { type AdminClient, parseReply } from '../admin-client.ts'
 import { CliError, EXIT } from '../errors.ts'
 import type { Io } from '../io.ts'
 import { outputFlags, show, withOutput, withWatch } from '../output.ts'
+import { registerRegions } from '../plane/register.ts'
 import { adminOf } from '../settings.ts'
 import { adminFlags, printJson, printLines, withAdminFlags, withExamples } from './common.ts'
 import { addRegionLags } from './lags.ts'
@@ -25,8 +26,9 @@ const certifyFlags = adminFlags.extend({
 export function addRegionCommand(program: Command, io: Io): void {
   const region = program
     .command('region')
-    .description('show the regions of the plane, drain, resume and remove them')
+    .description('show the regions of the plane; register, drain, resume and remove them')
   addList(region, io)
+  addRegister(region, io)
   addRegionLags(region, io)
   addMove(region, io, 'drain', 'move the part of a region in every limit to the others')
   addMove(region, io, 'resume', 'give a drained region its part back')
@@ -68,6 +70,29 @@ function stateOf({ health, state, move }: RegionReply): string {
   const doing = health.isReporting ? (health.isRecovering ? 'recovering' : 'reporting') : 'silent'
   const left = move === null || move.limitsLeft === 0 ? '' : `, ${move.limitsLeft} limits left`
   return state === 'active' ? doing : `${state}${left} (${doing})`
+}
+
+function addRegister(region: Command, io: Io): void {
+  const command = region
+    .command('register')
+    .argument('<region...>', 'names of the regions')
+    .description('make regions known to the plane; one that is known already stays as it is')
+    .action(async (ids: string[], options: unknown) => {
+      const flags = adminFlags.parse(options)
+      // Refused here, so that a name that is none leaves nothing half done.
+      for (const id of ids) pathOf(id)
+      const added = await registerRegions(adminOf(flags, io), ids)
+      if (flags.json) printJson(io, { registered: added })
+      else
+        printLines(
+          io,
+          ids.map((id) => `${id} ${added.includes(id) ? 'registered' : 'is known'}`),
+        )
+    })
+  withExamples(withAdminFlags(command), [
+    'quotaplane region register us-east-1 eu-west-1',
+    'quotaplane region register ap-south-1 --json',
+  ])
 }
 
 function addMove(region: Command, io: Io, name: 'drain' | 'resume', what: string): void {

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { nkeys } from 'nats'
@@ -8,9 +9,14 @@ import { natsAuthorization } from './nats-permissions.ts'
 /** Readable by its owner alone. */
 const SECRET_MODE = 0o600
 
+const ADMIN_TOKEN_BYTES = 32
+
+const LAST_FILE = 'nats-admin.seed'
+
 /**
  * Writes keys for the NATS of every region into `folder`: `nats-<region>.conf` to include in a server's configuration,
- * `nats-<region>.seed` for the region's daemons, `nats-admin.seed` for the admins. Resolves with the files' names.
+ * `nats-<region>.seed` for the region's daemons, `nats-admin.seed` for the admins; and `admin.token`, a first token of
+ * the admin API. Resolves with the files' names.
  *
  * The folder must be empty or not there: keys that are in use are never written over.
  */
@@ -24,17 +30,32 @@ export async function writeKeys(folder: string, regions: readonly RegionId[]): P
     await writeFile(join(folder, name), content, { flag: 'wx', ...(mode && { mode }) })
     written.push(name)
   }
+  await write(
+    'admin.token',
+    `${randomBytes(ADMIN_TOKEN_BYTES).toString('base64url')}\n`,
+    SECRET_MODE,
+  )
   const admin = nkeys.createUser()
-  await write('nats-admin.seed', seedOf(admin), SECRET_MODE)
   for (const region of regions) {
     const sync = nkeys.createUser()
     await write(`nats-${region}.seed`, seedOf(sync), SECRET_MODE)
     const keys = { region, syncKey: sync.getPublicKey(), adminKey: admin.getPublicKey() }
     await write(`nats-${region}.conf`, natsAuthorization(keys))
   }
+  await write(LAST_FILE, seedOf(admin), SECRET_MODE)
   return written
 }
 
 function seedOf(pair: ReturnType<typeof nkeys.createUser>): string {
   return `${new TextDecoder().decode(pair.getSeed())}\n`
+}
+
+/** Whether `writeKeys` has written into the folder before, to its end: the admins' seed is written last. */
+export async function hasKeys(folder: string): Promise<boolean> {
+  try {
+    return (await readdir(folder)).includes(LAST_FILE)
+  } catch {
+    // It is not there, or cannot be read, and then writing says why.
+    return false
+  }
 }

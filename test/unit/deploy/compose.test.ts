@@ -1,12 +1,20 @@
 import { existsSync, readFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import { z } from 'zod'
+import { adminEnv } from '../../../services/admin/config.ts'
+import { writeKeys } from '../../../services/cli/keys/write-keys.ts'
+import { enforcerEnv } from '../../../services/enforcer/config.ts'
+import { syncEnv } from '../../../services/sync/config.ts'
 
 /** No container engine runs here, so what the compose file and the Dockerfile say is compared with the code. */
 
 const serviceSchema = z.object({
   image: z.string(),
+  profiles: z.array(z.string()).default([]),
   build: z.object({ context: z.string(), dockerfile: z.string() }).optional(),
   command: z.array(z.string()).optional(),
   environment: z.record(z.string(), z.string()).default({}),
@@ -25,9 +33,19 @@ const compose = z
 const dockerfile = readFileSync('deploy/Dockerfile', 'utf8')
 const services = Object.entries(compose.services)
 const ours = services.filter(([, service]) => service.build !== undefined)
+/** Services that stay up; the others do something once, by the command line. */
+const running = ours.filter(([, service]) => !sourceOf(service).startsWith('services/cli/'))
+
+const SCHEMAS: Readonly<Record<string, typeof adminEnv | typeof enforcerEnv | typeof syncEnv>> = {
+  admin: adminEnv,
+  enforcer: enforcerEnv,
+  sync: syncEnv,
+}
+
+const NONE = serviceSchema.parse({ image: 'none' })
 
 function sourceOf(service: z.infer<typeof serviceSchema>): string {
-  const entry = service.command?.[1] ?? ''
+  const entry = /dist\/\S+\.js/.exec(service.command?.join(' ') ?? '')?.[0] ?? ''
   return entry.replace(/^dist\//, '').replace(/\.js$/, '.ts')
 }
 
@@ -38,18 +56,46 @@ describe('docker-compose.multi-region.yml', () => {
       expect(existsSync(sourceOf(service)), sourceOf(service)).toBe(true)
   })
 
-  it('sets only variables that the service reads', () => {
-    for (const [name, service] of ours) {
-      const config = readFileSync(sourceOf(service).replace('main.ts', 'config.ts'), 'utf8')
-      const unknown = Object.keys(service.environment).filter(
-        (variable) => !config.includes(`${variable}:`),
+  it('gives each service an environment that it starts with', () => {
+    for (const [name, service] of running) {
+      const schema = SCHEMAS[sourceOf(service).split('/')[1] ?? '']
+      if (schema === undefined) throw new Error(`${name} runs no service`)
+      const read = Object.keys(schema.shape)
+      const values = Object.fromEntries(
+        Object.entries(service.environment).map(([variable, value]) => {
+          const setting = variable.replace(/_FILE$/, '')
+          return setting === variable ? [variable, value] : [setting, 'the content of a file']
+        }),
       )
-      expect(unknown, name).toEqual([])
+      expect(
+        Object.keys(values).filter((variable) => !read.includes(variable)),
+        name,
+      ).toEqual([])
+      expect(schema.safeParse(values).error, name).toBeUndefined()
+    }
+  })
+
+  it('mounts the file of every setting that is one, from what keys create writes', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'quotaplane-compose-'))
+    const regions = [...new Set(running.flatMap(([, one]) => one.environment['REGION'] ?? []))]
+    const written = await writeKeys(folder, regions)
+    await rm(folder, { recursive: true })
+    const files = running.flatMap(([, service]) =>
+      Object.entries(service.environment).filter(([variable]) => variable.endsWith('_FILE')),
+    )
+    expect(files.length).toBeGreaterThan(regions.length)
+    for (const [, path] of files) expect(written.map((name) => `/keys/${name}`)).toContain(path)
+    const made = compose.services['keys']?.command ?? []
+    for (const region of regions) expect(made).toContain(region)
+    for (const region of regions) {
+      expect(readFileSync(`deploy/nats/${region}.conf`, 'utf8')).toContain(
+        `include "keys/nats-${region}.conf"`,
+      )
     }
   })
 
   it('asks each service for readiness on the port it listens on', () => {
-    for (const [name, service] of ours) {
+    for (const [name, service] of running) {
       const port = Object.entries(service.environment).find(([variable]) =>
         variable.endsWith('_PORT'),
       )?.[1]
@@ -57,33 +103,73 @@ describe('docker-compose.multi-region.yml', () => {
     }
   })
 
-  it('gives each region its own Redis, NATS, sync daemon and enforcer', () => {
-    const regions = ours
-      .map(([, service]) => service.environment['REGION'])
-      .filter((r) => r !== undefined)
-    for (const region of new Set(regions)) {
-      for (const part of ['redis', 'nats', 'sync', 'enforcer']) {
-        expect(Object.keys(compose.services)).toContain(`${region}-${part}`)
+  it('gives three regions a Redis, a NATS, an Envoy, two enforcers and two sync daemons each', () => {
+    const regions = new Set(running.flatMap(([, service]) => service.environment['REGION'] ?? []))
+    expect(regions.size).toBe(3)
+    for (const region of regions) {
+      const parts = [
+        'redis',
+        'nats',
+        'envoy',
+        'netem',
+        'enforcer-1',
+        'enforcer-2',
+        'sync-1',
+        'sync-2',
+      ]
+      for (const part of parts) expect(Object.keys(compose.services)).toContain(`${region}-${part}`)
+      const urls = running
+        .filter(([, service]) => service.environment['REGION'] === region)
+        .map(([, service]) => service.environment['REDIS_URL'])
+      expect(new Set(urls)).toEqual(new Set([`redis://${region}-redis:6379`]))
+      const envoy = readFileSync('deploy/envoy/region.yaml', 'utf8').replaceAll('REGION', region)
+      for (const [, host = ''] of envoy.matchAll(
+        /address: ([a-z0-9-]+-enforcer-\d), port_value: 8081/g,
+      )) {
+        expect(compose.services[host]?.environment['ENFORCER_GRPC_PORT']).toBe('8081')
       }
-      expect(compose.services[`${region}-sync`]?.environment['REDIS_URL']).toBe(
-        compose.services[`${region}-enforcer`]?.environment['REDIS_URL'],
-      )
     }
+    expect(compose.services['regions']?.command?.join(' ')).toContain(
+      `region register ${[...regions].join(' ')} `,
+    )
+  })
+
+  it('lets Prometheus ask every service on the port that answers /metrics', () => {
+    const prometheus = readFileSync('deploy/prometheus/prometheus.yml', 'utf8')
+    const targets = running.map(([name, service]) => {
+      const port = Object.entries(service.environment).find(([key]) => /^[A-Z]+_PORT$/.test(key))
+      return `"${name}:${port?.[1]}"`
+    })
+    expect(targets.length).toBe(14)
+    for (const target of targets) expect(prometheus).toContain(target)
+    expect(prometheus.match(/"[a-z0-9-]+:\d+"/g)).toHaveLength(targets.length)
+  })
+
+  it('shows the dashboards of the repository in Grafana, from the Prometheus beside it', () => {
+    const volumes = compose.services['grafana']?.volumes.join(' ') ?? ''
+    const provider = readFileSync('deploy/grafana/provisioning/dashboards/quotaplane.yml', 'utf8')
+    const path = /path: (\S+) /.exec(provider)?.[1]
+    expect(volumes).toContain(`./deploy/grafana/dashboards:${path}:ro`)
+    const source = readFileSync('deploy/grafana/provisioning/datasources/prometheus.yml', 'utf8')
+    expect(Object.keys(compose.services)).toContain(/http:\/\/(\w+):9090/.exec(source)?.[1])
   })
 
   it('reaches only services that exist', () => {
     const urls = ours.flatMap(([, service]) => Object.values(service.environment))
     const hosts = urls.flatMap(
-      (url) => /^(?:redis|nats|postgres):\/\/(?:[^@]*@)?([^:/]+):\d+/.exec(url)?.[1] ?? [],
+      (url) => /^(?:redis|nats|postgres|http):\/\/(?:[^@]*@)?([^:/]+):\d+/.exec(url)?.[1] ?? [],
     )
     expect(hosts.length).toBeGreaterThan(0)
     for (const host of hosts) expect(Object.keys(compose.services)).toContain(host)
   })
 
-  it('waits only for services that have a health check', () => {
+  it('waits only for services that have a health check, or that end', () => {
     for (const [, service] of services) {
-      for (const dependency of Object.keys(service.depends_on)) {
-        expect(compose.services[dependency]?.healthcheck, dependency).toBeDefined()
+      for (const [dependency, { condition }] of Object.entries(service.depends_on)) {
+        const awaited = compose.services[dependency]
+        expect(awaited, dependency).toBeDefined()
+        if (condition === 'service_healthy') expect(awaited?.healthcheck, dependency).toBeDefined()
+        else expect(sourceOf(awaited ?? NONE)).toBe('services/cli/main.ts')
       }
     }
   })

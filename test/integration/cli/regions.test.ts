@@ -1,0 +1,40 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { runProgram } from '../../../services/cli/program.ts'
+import { ioWith } from '../../unit/cli/fake-io.ts'
+import { type Admin, startAdmin, TOKEN } from '../admin/admin-harness.ts'
+
+let admin: Admin
+let env: Record<string, string>
+
+async function run(...args: readonly string[]) {
+  const io = ioWith({ env })
+  const exitCode = await runProgram(args, io)
+  return { exitCode, out: io.written.out.trim(), err: io.written.err }
+}
+
+beforeAll(async () => {
+  admin = await startAdmin()
+  const url = await admin.app.listen({ host: '127.0.0.1', port: 0 })
+  env = { QUOTAPLANE_URL: url, QUOTAPLANE_TOKEN: TOKEN }
+})
+afterAll(() => admin.close())
+
+describe('quotaplane region register', () => {
+  it('makes regions known, and leaves those that are known as they are', async () => {
+    expect(await run('region', 'register', 'us-east-9', 'eu-west-9')).toMatchObject({
+      exitCode: 0,
+      out: 'us-east-9 registered\neu-west-9 registered',
+    })
+    const again = await run('region', 'register', 'eu-west-9', 'ap-south-9')
+    expect(again.out).toBe('eu-west-9 is known\nap-south-9 registered')
+    const { out } = await run('region', 'list', '-o', 'name')
+    for (const region of ['us-east-9', 'eu-west-9', 'ap-south-9']) expect(out).toContain(region)
+  })
+
+  it('registers none when one name is no name', async () => {
+    const refused = await run('region', 'register', 'sa-east-9', 'Not A Region')
+    expect(refused.exitCode).toBe(2)
+    expect(refused.err).toContain('lower-case letters')
+    expect((await run('region', 'list', '-o', 'name')).out).not.toContain('sa-east-9')
+  })
+})
