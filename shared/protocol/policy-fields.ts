@@ -7,7 +7,7 @@ export const NAME_PATTERN = REGION_PATTERN
 
 /** How to mend the name of a policy, limit or region. */
 export const NAME_FIX =
-  'use lower-case letters, digits and hyphens, at most 63, not starting with a hyphen'
+  'use lower-case letters, digits and hyphens, at most 63, not starting with a hyphen, and not constructor'
 
 /** What a domain may be called. Gateways send it with each check, and those of others have names of their own. */
 export const DOMAIN_PATTERN = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/

@@ -11,8 +11,12 @@ const ROOT = 'quotaplane.v1'
 const STATE_PREFIX = `${ROOT}.state.`
 const SYNC_PREFIX = `${ROOT}.sync.`
 
-/** What a region may be called; the same rule where regions are registered. */
-export const REGION_PATTERN = /^[a-z0-9][a-z0-9-]{0,62}$/
+/**
+ * What a region may be called; the same rule where regions are registered.
+ *
+ * Parts, loans and acknowledgements are kept by region in plain objects, and every object has a `constructor`.
+ */
+export const REGION_PATTERN = /^(?!constructor$)[a-z0-9][a-z0-9-]{0,62}$/
 
 /** Records of every region. */
 export const STATE_SUBJECTS = `${STATE_PREFIX}*`

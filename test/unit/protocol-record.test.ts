@@ -24,7 +24,9 @@ import {
 import { aRecord, NOTHING_KNOWN, payloadsOf, recordRows } from '../support/records.ts'
 
 const whole = fc.nat({ max: Number.MAX_SAFE_INTEGER })
-const region = fc.stringMatching(REGION_PATTERN)
+const region = fc
+  .stringMatching(/^[a-z0-9][a-z0-9-]{0,62}$/)
+  .filter((name) => REGION_PATTERN.test(name))
 const mark = fc.record({ incarnation: whole, fence: whole, seq: whole })
 const perRegion = <T>(value: fc.Arbitrary<T>) =>
   fc.dictionary(fc.constantFrom('a', 'b-2', 'us-east-1', '1'), value, { noNullPrototype: true })
@@ -192,6 +194,12 @@ describe('subjects', () => {
         expect(new Set(of).size).toBe(of.length)
       }),
     )
+  })
+
+  it('never name a region as every object has something', () => {
+    const inherited = Object.getOwnPropertyNames(Object.prototype)
+    expect(inherited).toContain('constructor')
+    for (const name of inherited) expect(() => stateSubject(name)).toThrow("a region's name")
   })
 
   it.each(['', 'a.b', 'a b', '*', '>', 'US', '-a'])('cannot be built for "%s"', (name) => {
