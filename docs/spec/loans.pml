@@ -10,7 +10,7 @@
  * than a lender that knows its loans counts as lent.
  *
  * Seeded bugs, one at a time: -DBUG_DATED_AT_RECEIPT -DBUG_NO_MARGIN -DBUG_NO_WAIT -DBUG_UNADDRESSED
- * -DBUG_UNSCOPED -DBUG_REVIVE -DBUG_DELTA -DBUG_RESTART_FORGETS. -DTIGHT asks for one unit less than the pool.
+ * -DBUG_UNSCOPED -DBUG_REVIVE -DBUG_DELTA -DBUG_RESTART_FORGETS -DBUG_UNANSWERED -DBUG_UNHEEDING. -DTIGHT asks for one unit less than the pool.
  * -DLTL states the same as a property of linear time instead of assertions.
  */
 #ifndef POOL
@@ -50,10 +50,18 @@ Back back[FLIGHT]; byte backs = 0;
 byte inc = 1, term = 0, to = 0, lent = 0, returned = 0, ackedAge = NONE;
 byte heardInc = 0, heardSent = NONE, heardAge = NONE;
 byte recovering = 0;
+/* The borrower has said that it uses nothing of an earlier life of the lender. */
+bool answered = false;
 
 /* The borrower. `left`: ticks until its lease is over even by the latest clock. */
 byte binc = 1, linc = 0, bterm = 0, blent = 0, gave = 0, left = NONE;
 bool dead = false;
+#ifdef BUG_UNHEEDING
+byte heardLinc = 0;
+#define ANSWER (heardLinc > linc -> heardLinc : linc)
+#else
+#define ANSWER linc
+#endif
 
 byte crashes = 0;
 byte i, k;
@@ -141,13 +149,14 @@ inline lender_sends() {
 }
 
 inline borrower_sends() {
-  back[backs].inc = binc; back[backs].sent = 0; back[backs].linc = linc; back[backs].term = bterm;
+  back[backs].inc = binc; back[backs].sent = 0; back[backs].linc = ANSWER; back[backs].term = bterm;
   back[backs].gave = gave; back[backs].dead = dead;
   backs++
 }
 
 inline lender_hears() {
   heardInc = back[k].inc; heardSent = back[k].sent; heardAge = 0;
+  answered = answered || back[k].linc >= inc;
 #ifdef BUG_UNSCOPED
   if :: back[k].gave > returned -> returned = (back[k].gave < lent -> back[k].gave : lent) :: else fi;
 #endif
@@ -160,12 +169,26 @@ inline lender_hears() {
   drop_backs(0, k + 1)
 }
 
-inline borrower_hears() {
-  if
-#ifdef BUG_UNADDRESSED
-  :: true ->
+/* A later life of the lender: nothing of the former one is used any more. Of an earlier one nothing is believed. */
+inline follow_life() {
+#ifdef BUG_UNHEEDING
+  if :: loan[k].inc > heardLinc -> heardLinc = loan[k].inc :: else fi
 #else
-  :: loan[k].to == binc ->
+  if
+  :: loan[k].inc > linc -> linc = loan[k].inc; bterm = 0; blent = 0; gave = 0; left = NONE; dead = true
+  :: else
+  fi
+#endif
+}
+
+inline borrower_hears() {
+  follow_life();
+  if
+  :: loan[k].inc < linc
+#ifdef BUG_UNADDRESSED
+  :: loan[k].inc >= linc ->
+#else
+  :: loan[k].inc >= linc && loan[k].to == binc ->
 #endif
      if
      :: loan[k].inc > linc || (loan[k].inc == linc && loan[k].term > bterm) ->
@@ -240,11 +263,16 @@ active proctype world() {
     :: OUT > 0 && term < TERMS && (ackedAge == NONE || ackedAge >= RECLAIM_AFTER) -> d_step { begin_term(); skip }
     :: crashes < CRASHES -> d_step {
          crashes++; inc++; term = 0; to = 0; lent = 0; returned = 0; ackedAge = NONE;
-         heardInc = 0; heardSent = NONE; heardAge = NONE;
+         heardInc = 0; heardSent = NONE; heardAge = NONE; answered = false;
 #ifndef BUG_NO_WAIT
          recovering = WAIT
 #endif
        }
+#ifdef BUG_UNANSWERED
+    :: recovering > 0 -> recovering = 0
+#else
+    :: recovering > 0 && answered -> recovering = 0
+#endif
     :: crashes < CRASHES -> d_step {
          crashes++; binc++; linc = 0; bterm = 0; blent = 0; gave = 0; left = NONE; dead = false;
          forget_sends();

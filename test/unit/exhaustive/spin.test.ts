@@ -48,6 +48,7 @@ describe(what, () => {
     'is violated with a seeded bug, and by one unit less than the pool',
     () => {
       expect(verify('-DBUG_DATED_AT_RECEIPT').errors).toBe(1)
+      expect(verify('-DBUG_UNHEEDING').errors).toBe(1)
       expect(verify('-DTIGHT').errors).toBe(1)
     },
     TIMEOUT_MS,

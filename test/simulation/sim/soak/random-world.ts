@@ -16,6 +16,8 @@ import { addMisfortunes } from './misfortunes.ts'
 
 const DURATION_MS = 120_000
 
+const WINDOWS = ['fixed_window', 'fixed_window', 'sliding_window', 'sliding_log'] as const
+
 export function randomWorld(prng: Prng): WorldSpec {
   const regions = 2 + prng.below(3)
   const limit = randomLimit(prng)
@@ -39,10 +41,12 @@ function randomLimit(prng: Prng): LimitSpec {
   const floor = prng.pick([0, 2, 10])
   if (prng.chance(0.4)) {
     const capacity = prng.pick([7, 40, 300])
-    return { ...perWindow(capacity, prng.pick([1_000, 5_000, 20_000])), floorPercent: floor }
+    const limit = perWindow(capacity, prng.pick([1_000, 5_000, 20_000]))
+    return { ...limit, algorithm: prng.pick(WINDOWS), floorPercent: floor }
   }
   const perSecond = prng.pick([3, 20, 100])
-  return bucket(perSecond, Math.ceil(perSecond * prng.pick([0.2, 1, 4])), floor)
+  const limit = bucket(perSecond, Math.ceil(perSecond * prng.pick([0.2, 1, 4])), floor)
+  return { ...limit, algorithm: prng.pick(['token_bucket', 'leaky_bucket']) }
 }
 
 function randomWeights(prng: Prng, regions: number): readonly number[] {
