@@ -15,6 +15,8 @@ import { RLS_JSON_PATH, useRlsJson } from './rls-json-route.ts'
 export interface EnforcerAppOptions extends AuthorizeOptions {
   readonly log: Logger
   readonly registry: Registry
+  /** What `/metrics` says in place of what the registry does. */
+  readonly metricsText?: (() => Promise<string>) | undefined
 }
 
 /** A check is small and its caller near: what takes longer to arrive holds a connection for nothing. */
@@ -72,7 +74,7 @@ export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance 
       },
     },
   ]
-  useHealth(app, { checks, isRunning, registry })
+  useHealth(app, { checks, isRunning, registry, metricsText: options.metricsText })
   app.get('/openapi.json', () => OPENAPI)
   watchChecks(app, options, new Set([CHECK_PATH, BATCH_PATH, AUTHORIZE_PATH, RLS_JSON_PATH]))
   useChecks(app, options)

@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { z } from 'zod'
 import { IPV6_PREFIX_MAX, IPV6_PREFIX_MIN } from '../../shared/core/client-address.ts'
 import { HEADER_FAMILIES, parseHeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
@@ -9,6 +10,9 @@ const headerFamilies = z.string().refine((text) => parseHeaderChoice(text) !== n
   error: `must name one or more of ${HEADER_FAMILIES.join(', ')}, separated by commas`,
 })
 
+/** More processes than any host has processors. */
+const WORKERS_MAX = 256
+
 const redisUrl = z
   .string()
   .refine((text) => parseRedisUrl(text) !== null, { error: REDIS_URL_FORMS })
@@ -19,6 +23,8 @@ export const enforcerEnv = z.object({
   ENFORCER_PORT: port.default(8080),
   /** Envoy's rate limit service; 0 takes a free port. */
   ENFORCER_GRPC_PORT: port.default(8081),
+  /** Processes that share the ports, 0: one a processor; `--workers` says the same. */
+  ENFORCER_WORKERS: z.coerce.number().int().min(0).max(WORKERS_MAX).default(1),
   REGION: z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be a region name such as us-east-1'),
   REDIS_URL: redisUrl,
   /**
@@ -46,3 +52,7 @@ export const enforcerEnv = z.object({
 })
 
 export type EnforcerConfig = Readonly<z.infer<typeof enforcerEnv>>
+
+export function workersOf(config: EnforcerConfig): number {
+  return config.ENFORCER_WORKERS === 0 ? availableParallelism() : config.ENFORCER_WORKERS
+}

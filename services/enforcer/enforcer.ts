@@ -65,6 +65,8 @@ export interface EnforcerOptions {
   readonly clock: Clock
   readonly log: Logger
   readonly registry: Registry
+  /** As of `createEnforcerApp`. */
+  readonly metricsText?: (() => Promise<string>) | undefined
   /** Times that this process kept replies from being read in time. */
   readonly loopStalls?: { readonly count: number }
   readonly isRunning: () => boolean
@@ -128,9 +130,21 @@ function createMemory(options: EnforcerOptions, policies: PolicyCache) {
   return { leases, roll, local, denied }
 }
 
+function newsFor(denied: DeniedKeys, wake: () => void): NewsListener {
+  return {
+    grown: (counter) => denied.grown(counter),
+    policiesChanged() {
+      denied.forgetAll()
+      wake()
+    },
+    heard: () => denied.hear(true),
+    silent: () => denied.hear(false),
+  }
+}
+
 /** Joins the parts of an enforcer over a store and a reader of policies. */
 export function createEnforcer(options: EnforcerOptions): Enforcer {
-  const { region, store, reader, clock, log, registry, isRunning, headers, sender } = options
+  const { store, reader, clock, log, registry, isRunning, headers } = options
   const loops: Loop[] = []
   const metrics = createEnforcerMetrics(registry)
   let rollLoop: Loop | null = null
@@ -166,7 +180,7 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
     showHealth()
   })
   return {
-    app: createEnforcerApp({ ...runner, region, sender, isRunning, log, registry }),
+    app: createEnforcerApp({ ...options, ...runner }),
     policies,
     async listenGrpc(host, port) {
       grpc = createGrpcServer({ ...runner, log })
@@ -181,15 +195,7 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
     },
     giveUpLeases: () => leases.close(),
     keepLeases: repeat('leases', () => leases.tick()),
-    news: {
-      grown: (counter) => denied.grown(counter),
-      policiesChanged() {
-        denied.forgetAll()
-        following?.wake()
-      },
-      heard: () => denied.hear(true),
-      silent: () => denied.hear(false),
-    },
+    news: newsFor(denied, () => following?.wake()),
     countDenials: () => denied.countOnce(),
     keepDenials: repeat('denials', () => denied.countOnce()),
     followPolicies(onBug) {

@@ -1,11 +1,30 @@
+import cluster from 'node:cluster'
+import { parseArgs } from 'node:util'
 import { readEnvOrExit } from '../../shared/runtime/env.ts'
 import { createLifecycle, runService } from '../../shared/runtime/lifecycle.ts'
 import { createLogger } from '../../shared/runtime/logger.ts'
-import { enforcerEnv } from './config.ts'
+import { enforcerEnv, workersOf } from './config.ts'
 import { serveEnforcer } from './serve.ts'
+import { keepWorkers, WORKER_VARIABLE } from './workers.ts'
 
-const config = readEnvOrExit(enforcerEnv, process.env)
+/** What the first process may take longer to stop than its workers. */
+const LATER_MS = 1_000
+
+const { workers } = parseArgs({ options: { workers: { type: 'string' } } }).values
+const given = { ...process.env, ...(workers !== undefined && { ENFORCER_WORKERS: workers }) }
+const config = readEnvOrExit(enforcerEnv, given)
+const count = cluster.isWorker ? 1 : workersOf(config)
+const worker = cluster.isWorker ? (process.env[WORKER_VARIABLE] ?? '') : null
 const log = createLogger({ service: 'enforcer', region: config.REGION, level: config.LOG_LEVEL })
-const life = createLifecycle({ log, deadlineMs: config.SHUTDOWN_DEADLINE_MS })
+const deadlineMs = config.SHUTDOWN_DEADLINE_MS + (count > 1 ? LATER_MS : 0)
+const life = createLifecycle({ log, deadlineMs })
 
-await runService(life, log, () => serveEnforcer({ config, log, life }))
+// A terminal sends Ctrl-C to all processes; a worker waits for the word of the first, or it would stop twice.
+if (worker !== null) process.on('SIGINT', () => {})
+await runService(
+  life,
+  log,
+  () =>
+    count > 1 ? keepWorkers({ count, log, life }) : serveEnforcer({ config, log, life, worker }),
+  worker === null ? ['SIGINT', 'SIGTERM'] : ['SIGTERM'],
+)

@@ -17,6 +17,7 @@ import type { Logger } from '../../shared/runtime/logger.ts'
 import { createRegistry } from '../../shared/runtime/metrics.ts'
 import type { EnforcerConfig } from './config.ts'
 import { createEnforcer, type Enforcer } from './enforcer.ts'
+import { metricsOfAll, obeyFirstProcess } from './workers.ts'
 
 /** What answering the last checks takes beyond the wait for Redis, on a busy host. */
 const ANSWERING_MS = 1_000
@@ -28,6 +29,8 @@ export interface Serving {
   readonly config: EnforcerConfig
   readonly log: Logger
   readonly life: Lifecycle
+  /** Its number, where this is one of several processes that share their ports. */
+  readonly worker: string | null
 }
 
 export async function serveEnforcer(serving: Serving): Promise<void> {
@@ -37,7 +40,12 @@ export async function serveEnforcer(serving: Serving): Promise<void> {
 }
 
 async function openEnforcer(serving: Serving): Promise<Enforcer> {
-  const { config, log, life } = serving
+  const { config, log, life, worker } = serving
+  const registry = createRegistry(
+    { region: config.REGION, ...(worker !== null && { worker }) },
+    true,
+  )
+  if (worker !== null) obeyFirstProcess(registry)
   // Nothing is waited for: commands in flight belong to checks, which have been answered by then.
   const redis = await life.acquire(
     'redis',
@@ -47,7 +55,7 @@ async function openEnforcer(serving: Serving): Promise<Enforcer> {
   const loopStalls = { count: 0 }
   const enforcer = createEnforcer({
     region: config.REGION,
-    name: `${hostname()}:${config.ENFORCER_PORT}`,
+    name: `${hostname()}:${config.ENFORCER_PORT}${worker === null ? '' : `#${worker}`}`,
     store: createCheckStore({
       redis,
       deadlineMs: config.REDIS_DEADLINE_MS,
@@ -59,7 +67,8 @@ async function openEnforcer(serving: Serving): Promise<Enforcer> {
     reader: createPolicyReader({ redis }),
     clock: systemClock,
     log,
-    registry: createRegistry({ region: config.REGION }, true),
+    registry,
+    metricsText: worker === null ? undefined : metricsOfAll,
     loopStalls,
     isRunning: () => life.isRunning(),
     headers: parseHeaderChoice(config.RATE_LIMIT_HEADERS) ?? DRAFT_HEADERS,
@@ -107,7 +116,7 @@ async function startLoops({ life }: Serving, enforcer: Enforcer): Promise<void> 
 
 type Last = () => Promise<void>
 
-async function listen({ config, log, life }: Serving, enforcer: Enforcer): Promise<void> {
+async function listen({ config, log, life, worker }: Serving, enforcer: Enforcer): Promise<void> {
   const lastRequestsMs = config.REDIS_DEADLINE_MS + ANSWERING_MS
   const grpc = await life.acquire(
     'grpc listener',
@@ -128,7 +137,10 @@ async function listen({ config, log, life }: Serving, enforcer: Enforcer): Promi
       return delay(config.DRAIN_DELAY_MS)
     },
   )
-  log.info({ url, grpcPort: grpc.port }, 'listening')
+  log.info(
+    { url, grpcPort: grpc.port, ...(worker !== null && { worker, pid: process.pid }) },
+    'listening',
+  )
 }
 
 function redisOptions({ config, log }: Serving, use: string) {

@@ -16,7 +16,12 @@ export interface ReadinessCheck {
  */
 export function useHealth(
   app: FastifyInstance,
-  options: { checks: readonly ReadinessCheck[]; isRunning: () => boolean; registry: Registry },
+  options: {
+    checks: readonly ReadinessCheck[]
+    isRunning: () => boolean
+    registry: Registry
+    metricsText?: (() => Promise<string>) | undefined
+  },
 ): void {
   app.get('/livez', () => ({ status: 'ok' }))
   app.get('/healthz', () => ({ status: 'ok' }))
@@ -37,6 +42,6 @@ export function useHealth(
   })
   app.get('/metrics', async (_req, reply) => {
     void reply.type(options.registry.contentType)
-    return await options.registry.metrics()
+    return await (options.metricsText?.() ?? options.registry.metrics())
   })
 }

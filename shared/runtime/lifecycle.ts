@@ -71,13 +71,14 @@ function timeout(ms: number): { readonly expired: Promise<'expired'>; cancel(): 
 }
 
 /**
- * Runs a service's `start` until a signal: the first SIGINT or SIGTERM shuts down gracefully, the second ends
+ * Runs a service's `start` until one of `signals`: the first shuts down gracefully, the second ends
  * the process at once. A failed start releases what it acquired and exits with 1.
  */
 export async function runService(
   life: Lifecycle,
   log: Logger,
   start: () => Promise<void>,
+  signals: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM'],
 ): Promise<void> {
   let isStopping = false
   const stop = (exitCode: number): void => {
@@ -88,8 +89,7 @@ export async function runService(
       process.exit(open.length > 0 ? 1 : exitCode)
     })
   }
-  process.on('SIGINT', () => stop(0))
-  process.on('SIGTERM', () => stop(0))
+  for (const signal of signals) process.on(signal, () => stop(0))
   process.on('uncaughtException', (err) => {
     log.fatal({ err }, 'uncaught exception')
     stop(1)

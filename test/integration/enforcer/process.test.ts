@@ -40,10 +40,13 @@ afterEach(async () => {
   await region.stop()
 })
 
-async function start(env: Record<string, string> = {}): Promise<{ url: string; grpcPort: number }> {
+async function start(
+  env: Record<string, string> = {},
+  args: readonly string[] = [],
+): Promise<{ url: string; grpcPort: number }> {
   service = await startServer(
     process.execPath,
-    [join(BUILD, 'services', 'enforcer', 'main.js')],
+    [join(BUILD, 'services', 'enforcer', 'main.js'), ...args],
     '"msg":"listening"',
     {
       env: {
@@ -181,6 +184,35 @@ describe('the enforcer process', () => {
     for (const client of [...idle, watch, caller]) client.close()
     silent.destroy()
     region.redis.resume()
+  })
+
+  it('runs as several processes that share its ports, replaces one that ends, and stops them all', async () => {
+    const { url } = await start({}, ['--workers', '2'])
+    const pids = (): number[] =>
+      [...(service?.log() ?? '').matchAll(/"pid":(\d+)[^\n]*"msg":"listening"/g)].map(([, pid]) =>
+        Number(pid),
+      )
+    const workersSeen = async (): Promise<Set<string | undefined>> => {
+      const text = await (await fetch(`${url}/metrics`)).text()
+      const series = text.matchAll(/quotaplane_policy_version\{[^}]*worker="(\d+)"/g)
+      return new Set([...series].map(([, worker]) => worker))
+    }
+    await expect.poll(workersSeen, { timeout: 20_000 }).toEqual(new Set(['1', '2']))
+    const [first] = pids()
+    if (first === undefined) throw new Error('a worker says its process id')
+    process.kill(first, 'SIGKILL')
+    await expect.poll(() => pids().length, { timeout: 20_000 }).toBe(3)
+    await expect.poll(workersSeen, { timeout: 20_000 }).toEqual(new Set(['1', '2']))
+    const reply = await fetch(`${url}/v1/check`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: CHECK,
+    })
+    expect(await reply.json()).toMatchObject({ allowed: true })
+    const exited = exitCode()
+    service?.child.kill('SIGTERM')
+    expect(await exited).toBe(0)
+    for (const pid of pids()) expect(() => process.kill(pid, 0)).toThrow()
   })
 
   it('starts while Redis is away, alive and not ready, and exits with 0 on a signal', async () => {
