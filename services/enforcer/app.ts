@@ -11,10 +11,12 @@ import { parseJson } from './json-body.ts'
 import { OPENAPI } from './openapi.ts'
 import { useReturns } from './return-route.ts'
 import { RLS_JSON_PATH, useRlsJson } from './rls-json-route.ts'
+import type { StoreMemoryWatch } from './store-memory.ts'
 
 export interface EnforcerAppOptions extends AuthorizeOptions {
   readonly log: Logger
   readonly registry: Registry
+  readonly memory?: Pick<StoreMemoryWatch, 'evicts'>
   /** What `/metrics` says in place of what the registry does. */
   readonly metricsText?: (() => Promise<string>) | undefined
 }
@@ -52,7 +54,7 @@ export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance 
   // Fastify reads plain text too, which is never a check.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'string' }, parseJson)
-  const checks: readonly ReadinessCheck[] = [
+  const checks: ReadinessCheck[] = [
     {
       name: 'policies',
       isRequired: true,
@@ -74,6 +76,15 @@ export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance 
       },
     },
   ]
+  const { memory } = options
+  if (memory !== undefined) {
+    checks.push({
+      name: 'eviction',
+      isRequired: false,
+      isReady: () => memory.evicts === null,
+      detail: () => `Redis throws keys away when its memory is full (${memory.evicts})`,
+    })
+  }
   useHealth(app, { checks, isRunning, registry, metricsText: options.metricsText })
   app.get('/openapi.json', () => OPENAPI)
   watchChecks(app, options, new Set([CHECK_PATH, BATCH_PATH, AUTHORIZE_PATH, RLS_JSON_PATH]))

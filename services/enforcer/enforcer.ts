@@ -7,6 +7,7 @@ import type {
   LeaseStore,
   NewsListener,
   PolicyReader,
+  StoreMemoryReader,
 } from '../../shared/core/ports.ts'
 import type { HeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
@@ -26,6 +27,7 @@ import { PolicyCache } from './policy-cache.ts'
 import { RouteTable } from './routes.ts'
 import { CHECKS_IN_FLIGHT_MAX } from './run-check.ts'
 import { StoreGuard } from './store-guard.ts'
+import { MEMORY_TICK_MS, observeStoreMemory, StoreMemoryWatch } from './store-memory.ts'
 
 /**
  * How often each loop runs, and how long a step may take: far above what its parts allow themselves, so that only a
@@ -38,6 +40,7 @@ const LOOPS = {
   leases: { intervalMs: LEASE_TICK_MS, timeoutMs: 10_000 },
   roll: { intervalMs: 1_000, timeoutMs: 10_000 },
   denials: { intervalMs: DENIALS_TICK_MS, timeoutMs: 10_000 },
+  memory: { intervalMs: MEMORY_TICK_MS, timeoutMs: 10_000 },
 }
 
 /** Of an id that no other process ever had: enough for all that could be alive within one lease. */
@@ -57,6 +60,8 @@ export interface EnforcerOptions {
   readonly store: CheckStore
   /** Without it no counter is leased. */
   readonly leaseStore?: LeaseStore
+  /** Without it nobody is warned of a Redis that evicts keys. */
+  readonly storeMemory?: StoreMemoryReader
   /** Without it each denial asks Redis. */
   readonly denialLog?: DenialLog
   /** Without it this enforcer takes itself for the only one of its region. */
@@ -99,6 +104,8 @@ export interface Enforcer {
   readonly news: NewsListener
   /** Counts in Redis what was denied without it, until the loop is stopped; `countDenials` does the rest. */
   keepDenials(onBug: (err: Error) => void): Loop
+  /** Looks at what Redis does when its memory is full, at once and until the loop is stopped. */
+  watchMemory(onBug: (err: Error) => void): Loop
   countDenials(): Promise<void>
   /** Follows the region's policies until the loop is stopped. */
   followPolicies(onBug: (err: Error) => void): Loop
@@ -163,6 +170,8 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
     loops: () => loops,
   })
   const { leases, roll, local, denied } = createMemory(options, policies)
+  const memory = new StoreMemoryWatch(options.storeMemory ?? null, log)
+  observeStoreMemory(registry, memory)
   const context = { store, policies, routes, guard, metrics, leases, local, denied }
   const runner = { context, inFlight, clock, headers }
   let grpc: GrpcServer | null = null
@@ -180,7 +189,7 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
     showHealth()
   })
   return {
-    app: createEnforcerApp({ ...options, ...runner }),
+    app: createEnforcerApp({ ...options, ...runner, memory }),
     policies,
     async listenGrpc(host, port) {
       grpc = createGrpcServer({ ...runner, log })
@@ -198,6 +207,11 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
     news: newsFor(denied, () => following?.wake()),
     countDenials: () => denied.countOnce(),
     keepDenials: repeat('denials', () => denied.countOnce()),
+    watchMemory(onBug) {
+      const loop = repeat('memory', () => memory.readOnce())(onBug)
+      loop.wake()
+      return loop
+    },
     followPolicies(onBug) {
       following = follow(onBug)
       return following

@@ -30,7 +30,8 @@ export interface PolicyCells {
   readonly watched: (kind: 'shadow' | 'candidate') => WatchCells
 }
 
-export type StoreErrorCode = 'QUOTA_STORE_UNAVAILABLE' | 'QUOTA_POLICY_STALE'
+/** Of an unavailable store, too: it is up, and its memory is full. */
+export type StoreErrorCode = 'QUOTA_STORE_UNAVAILABLE' | 'QUOTA_POLICY_STALE' | 'OUT_OF_MEMORY'
 
 /** Everything that the enforcer counts. Each check raises exactly one of allowed, denied and error. */
 export interface EnforcerMetrics {
@@ -102,6 +103,7 @@ export function createEnforcerMetrics(registry: Registry): EnforcerMetrics {
     storeErrors: {
       QUOTA_STORE_UNAVAILABLE: storeErrors.cell({ code: 'QUOTA_STORE_UNAVAILABLE' }),
       QUOTA_POLICY_STALE: storeErrors.cell({ code: 'QUOTA_POLICY_STALE' }),
+      OUT_OF_MEMORY: storeErrors.cell({ code: 'OUT_OF_MEMORY' }),
     },
     refunds: {
       refunded: refunds.cell({ outcome: 'refunded' }),

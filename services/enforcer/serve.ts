@@ -9,6 +9,7 @@ import { createLeaseStore } from '../../shared/redis/lease-store.ts'
 import { createPolicyReader } from '../../shared/redis/policy-reader.ts'
 import { listenForNews } from '../../shared/redis/region-news.ts'
 import { openNewsRedis, openRegionRedis } from '../../shared/redis/region-redis.ts'
+import { createStoreMemoryReader } from '../../shared/redis/store-memory.ts'
 import { systemClock } from '../../shared/runtime/clock.ts'
 import type { Loop } from '../../shared/runtime/every.ts'
 import { createFailureLog } from '../../shared/runtime/failure-log.ts'
@@ -63,6 +64,7 @@ async function openEnforcer(serving: Serving): Promise<Enforcer> {
     }),
     leaseStore: createLeaseStore({ redis }),
     denialLog: createDenialLog({ redis }),
+    storeMemory: createStoreMemoryReader({ redis }),
     roll: createEnforcerRoll({ redis }),
     reader: createPolicyReader({ redis }),
     clock: systemClock,
@@ -106,6 +108,11 @@ async function startLoops({ life }: Serving, enforcer: Enforcer): Promise<void> 
     'denials',
     () => enforcer.keepDenials(stopOnBug),
     (loop) => [() => loop.stop(), () => enforcer.countDenials()],
+  )
+  await keep(
+    'memory',
+    () => enforcer.watchMemory(stopOnBug),
+    (loop) => [() => loop.stop()],
   )
   await life.acquire(
     'policies',

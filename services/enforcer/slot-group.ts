@@ -13,7 +13,7 @@ import {
 import type { Descriptor } from '../../shared/core/descriptor.ts'
 import type { PolicyIndex } from '../../shared/core/policy-index.ts'
 import type { CheckAnswer, CheckStore, CheckTarget } from '../../shared/core/ports.ts'
-import { isQuotaError } from '../../shared/errors.ts'
+import { isQuotaError, type QuotaError } from '../../shared/errors.ts'
 import type { DeniedKeys } from './denied-keys.ts'
 import type { LeaseBook } from './lease-book.ts'
 import type { LocalLimits } from './local-limits.ts'
@@ -229,6 +229,7 @@ export function reasonOf(
   guard.failed(round)
   if (!isQuotaError(err, 'QUOTA_STORE_UNAVAILABLE')) throw err
   metrics.storeErrors.QUOTA_STORE_UNAVAILABLE.count++
+  if (isOutOfMemory(err)) metrics.storeErrors.OUT_OF_MEMORY.count++
   return 'store_unavailable'
 }
 
@@ -299,4 +300,9 @@ function decidedWithoutStore(
   }))
   const allowed = decided.every(({ decision }) => decision.allowed)
   return { allowed, decided, answered: null }
+}
+
+/** Redis refuses to write because its memory is full; scripts write nothing then. */
+function isOutOfMemory({ cause }: QuotaError): boolean {
+  return cause instanceof Error && /\bOOM\b/.test(cause.message)
 }

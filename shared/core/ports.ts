@@ -166,6 +166,19 @@ export interface DenialLog {
   note(group: number, denials: readonly Denial[], version: number): Promise<void>
 }
 
+/** What the region's Redis does when its memory is full. */
+export interface StoreMemory {
+  /** The name of its policy, where that throws keys away; null where writes are refused instead. */
+  readonly evicts: string | null
+  /** Keys thrown away since its start. */
+  readonly evictedKeys: number
+}
+
+export interface StoreMemoryReader {
+  /** Rejects with QUOTA_STORE_UNAVAILABLE. */
+  read(): Promise<StoreMemory>
+}
+
 /** Who wants to know what happens in the region's Redis. Each message is told at most once. */
 export interface NewsListener {
   /** This counter may admit more than it said: a refund, a returned lease, another share. */

@@ -7,6 +7,7 @@ import {
   observeLeases,
   observeLocal,
 } from '../../services/enforcer/observe-memory.ts'
+import { observeStoreMemory } from '../../services/enforcer/store-memory.ts'
 import { createSyncMetrics } from '../../services/sync/metrics.ts'
 import { createRegistry, type Registry } from '../../shared/runtime/metrics.ts'
 
@@ -20,6 +21,7 @@ const declare: Readonly<Record<string, (registry: Registry) => void>> = {
     observeLeases(registry, unread)
     observeLocal(registry, unread)
     observeDenied(registry, unread)
+    observeStoreMemory(registry, unread)
   },
   'Sync daemon'(registry) {
     createSyncMetrics(registry, () => true)

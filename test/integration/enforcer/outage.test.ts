@@ -1,3 +1,4 @@
+import { Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createRedis } from '../../../shared/redis/client.ts'
 import { aPolicy, type Reply, startRegion, type TestEnforcer, type TestRegion } from './region.ts'
@@ -131,6 +132,52 @@ describe('while Redis does not answer', () => {
     await expectDegraded()
     expect((await enforcer.app.inject('/readyz')).statusCode).toBe(200)
     region.redis.resume()
+  })
+})
+
+describe('a Redis whose memory is full', () => {
+  it('refuses to write: policies decide, no script leaves half of its work, and all goes on after it (B086)', async () => {
+    const redis = new Redis(region.redis.url)
+    await ask('allowing')
+    const keys = async () => {
+      const names = (await redis.keys('[chu]:*')).sort()
+      return await Promise.all(names.map(async (key) => [key, await redis.dump(key)]))
+    }
+    const before = await keys()
+    await redis.config('SET', 'maxmemory', 1)
+    for (const tenant of ['acme', 'globex']) {
+      const reply = await enforcer.check(tenant, { domain: 'denying', query: '?deny=429' })
+      expect(reply.status).toBe(503)
+      expect((await enforcer.check(tenant, { domain: 'allowing' })).answer).toMatchObject({
+        allowed: true,
+        degraded: true,
+      })
+    }
+    expect(await keys()).toEqual(before)
+    expect(await enforcer.series('quotaplane_store_errors_total', 'OUT_OF_MEMORY')).toBeGreaterThan(
+      0,
+    )
+    await redis.config('SET', 'maxmemory', 0)
+    await recovered()
+    redis.disconnect()
+  })
+
+  it('is told of before that, where it would throw keys away instead (B085)', async () => {
+    const redis = new Redis(region.redis.url)
+    const evictions = async () => {
+      const { checks } = (await enforcer.app.inject('/readyz?verbose')).json()
+      return checks.find(({ name }: { name: string }) => name === 'eviction')
+    }
+    enforcer.watch()
+    await expect.poll(evictions).toMatchObject({ ready: true })
+    await redis.config('SET', 'maxmemory-policy', 'volatile-lru')
+    enforcer.watch()
+    await expect
+      .poll(async () => (await evictions()).detail, { timeout: 5_000 })
+      .toContain('volatile-lru')
+    expect(await enforcer.series('quotaplane_store_evicts')).toBe(1)
+    expect(enforcer.lines.filter(({ msg }) => msg.includes('noeviction'))).toHaveLength(1)
+    redis.disconnect()
   })
 })
 

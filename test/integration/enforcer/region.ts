@@ -15,6 +15,7 @@ import { createLeaseStore } from '../../../shared/redis/lease-store.ts'
 import { createPolicyReader } from '../../../shared/redis/policy-reader.ts'
 import { listenForNews } from '../../../shared/redis/region-news.ts'
 import { connectRegionStore } from '../../../shared/redis/region-store.ts'
+import { createStoreMemoryReader } from '../../../shared/redis/store-memory.ts'
 import { type Clock, systemClock } from '../../../shared/runtime/clock.ts'
 import { createRegistry } from '../../../shared/runtime/metrics.ts'
 import { type RedisServer, startRedisServer } from '../../support/redis-server.ts'
@@ -47,6 +48,8 @@ export interface EnforcerOptions {
 export interface TestEnforcer extends Enforcer {
   /** Lines logged so far, parsed. */
   readonly lines: readonly { readonly level: number; readonly msg: string }[]
+  /** Looks at once at what Redis does when its memory is full. */
+  watch(): void
   /** Sends one check; a text stands for its first entry, `tenant`. */
   check(descriptor: Asked, options?: AskOptions): Promise<Reply>
   /** The value of the one series that has this name and contains these labels; 0 without. */
@@ -178,6 +181,7 @@ async function startEnforcer(url: string, options: EnforcerOptions): Promise<Tes
   const enforcer = createEnforcer({
     ...(options.leases === true && { leaseStore }),
     ...(options.keepsDenials === true && { denialLog: createDenialLog({ redis }) }),
+    storeMemory: createStoreMemoryReader({ redis }),
     roll: createEnforcerRoll({ redis }),
     region: 'us-east-1',
     store: createCheckStore({ redis, deadlineMs }),
@@ -192,6 +196,7 @@ async function startEnforcer(url: string, options: EnforcerOptions): Promise<Tes
   const news = createRedis({ url, name: 'news', onError: () => {} })
   if (options.keepsDenials === true) listenForNews(news, enforcer.news)
   const denials = enforcer.keepDenials((err) => lines.push({ level: 60, msg: err.message }))
+  const memory = enforcer.watchMemory((err) => lines.push({ level: 60, msg: err.message }))
   const roll = enforcer.keepOnRoll((err) => lines.push({ level: 60, msg: err.message }))
   const leases = enforcer.keepLeases((err) => lines.push({ level: 60, msg: err.message }))
   const loop = enforcer.followPolicies((err) => lines.push({ level: 60, msg: err.message }))
@@ -204,10 +209,11 @@ async function startEnforcer(url: string, options: EnforcerOptions): Promise<Tes
   return {
     ...enforcer,
     lines,
+    watch: () => memory.wake(),
     check: (asked, options) => ask(enforcer.app, asked, options),
     series: (name, labels) => readSeries(enforcer.app, name, labels),
     async close() {
-      await Promise.all([loop.stop(), leases.stop(), roll.stop(), denials.stop()])
+      await Promise.all([loop.stop(), leases.stop(), roll.stop(), denials.stop(), memory.stop()])
       await enforcer.leave()
       await enforcer.app.close()
       redis.disconnect()
