@@ -159,9 +159,15 @@ async function pinBase(
 
 function effectOf(policy: StoredPolicy, put: EmergencyPut): EmergencyEffect {
   const { kind } = put
-  if (policy.unlimited) throw refusal('policy', 'is unlimited, so it has nothing to change')
+  if (policy.unlimited) {
+    const fix = 'give the policy limits, or create one that matches what is to be changed'
+    throw refusal('policy', 'is unlimited, so it has nothing to change', fix)
+  }
   if (kind === 'block' || kind === 'allow') {
-    if (policy.shadow && kind === 'block') throw refusal('policy', 'is in shadow: it never denies')
+    if (policy.shadow && kind === 'block') {
+      const fix = 'take the policy out of shadow, or block the tenant in one that is enforced'
+      throw refusal('policy', 'is in shadow: it never denies', fix)
+    }
     return { kind, value: put.value ?? '' }
   }
   if (kind === 'freeze' || kind === 'pin') return { kind, limit: lentLimit(policy, put) }
@@ -195,7 +201,10 @@ function lentLimit(policy: StoredPolicy, put: EmergencyPut): string | null {
   const { limits } = policy
   const isLent = (limit: StoredLimit): boolean => holdingOf(policy, limit) === 'share'
   if (put.limit === undefined && put.split === undefined) {
-    if (!limits.some(isLent)) throw refusal('policy', 'has no limit that regions lend of')
+    if (!limits.some(isLent)) {
+      const fix = 'leave it as it is: nothing of it moves between regions'
+      throw refusal('policy', 'has no limit that regions lend of', fix)
+    }
     return null
   }
   const limit = limitNamed(policy, put.limit)
@@ -244,6 +253,6 @@ function tooMany({ domain, name }: StoredPolicy): QuotaError {
   return new QuotaError('QUOTA_IN_USE', message)
 }
 
-function refusal(field: string, message: string): QuotaError {
-  return invalidInput([{ field, message, fix: EMERGENCY_FIXES[field] ?? '' }])
+function refusal(field: string, message: string, fix = EMERGENCY_FIXES[field] ?? ''): QuotaError {
+  return invalidInput([{ field, message, fix }])
 }

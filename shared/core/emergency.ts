@@ -39,7 +39,8 @@ export interface EmergencyAction {
 
 /** The policy as the actions make it that are in force at `atMs`; the policy itself where none is. */
 export function underEmergency<P extends Policy>(policy: P, atMs: number): P {
-  const effects = (policy.emergency ?? [])
+  if (policy.emergency === undefined) return policy
+  const effects = policy.emergency
     .filter(({ expiresAtMs }) => atMs < expiresAtMs)
     .map(({ effect }) => effect)
   if (effects.length === 0) return policy

@@ -17,8 +17,11 @@ import type { Fixes } from './zod-problems.ts'
 /** Longest life of an action: what is to last for longer than a week is an edit of the policy. */
 export const EMERGENCY_TTL_SECONDS_MAX = 7 * 86_400
 
-/** Actions of one policy at a time; a list of more people to block is a list of overrides. */
-export const EMERGENCY_ACTIONS_MAX = 100
+/**
+ * Actions of one policy at a time; a list of more people to block is a list of overrides. Their values travel with the
+ * policy, whose largest size beside them must fit a NATS message.
+ */
+export const EMERGENCY_ACTIONS_MAX = 50
 
 /** Factors beyond these are typing errors. */
 const FACTOR_MIN = 0.01

@@ -47,16 +47,21 @@ async function beatOnNode(node: Redis, status: EnforcerStatus): Promise<number> 
   return Math.max(1, Number(replies?.[2]?.[1] ?? 1))
 }
 
-/** What live enforcers said last. One whose word is gone has gone itself, though the roll may still name it. */
+/**
+ * What live enforcers said last. One whose word is gone has gone itself, though the roll may still name it. Those that
+ * are behind come first: where all that are listed apply a revision, so do those that are not.
+ */
 export async function readEnforcers(redis: RegionRedis): ReturnType<RegionStore['readEnforcers']> {
   const onNode = <T>(call: (node: Redis) => Promise<T>) =>
     onNodeOf(redis, REGION_KEYS.enforcers, call)
   const ids = await onNode((node) => node.zrange(REGION_KEYS.enforcers, 0, '-1'))
-  const listed = ids.slice(0, ENFORCERS_LISTED_MAX)
-  const keys = listed.map((id) => enforcerKey(id))
+  const keys = ids.map((id) => enforcerKey(id))
   const texts = keys.length === 0 ? [] : await onNode((node) => node.mget(...keys))
-  const enforcers = texts.flatMap((text) => (text === null ? [] : [parseStatus(text)]))
-  return { enforcers, unlisted: ids.length - listed.length }
+  const all = texts
+    .flatMap((text) => (text === null ? [] : [parseStatus(text)]))
+    .sort((one, other) => one.revision - other.revision || (one.id < other.id ? -1 : 1))
+  const enforcers = all.slice(0, ENFORCERS_LISTED_MAX)
+  return { enforcers, unlisted: all.length - enforcers.length }
 }
 
 function parseStatus(text: string): EnforcerStatus {

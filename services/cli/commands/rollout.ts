@@ -8,7 +8,7 @@ import {
 } from '../../../shared/protocol/rollout-reply.ts'
 import { type AdminClient, parseReply } from '../admin-client.ts'
 import { CliError, EXIT } from '../errors.ts'
-import type { Io } from '../io.ts'
+import { type Io, say } from '../io.ts'
 import { formatOf, outputFlags, rendered, type View, withOutput } from '../output.ts'
 import { adminOf } from '../settings.ts'
 import { adminFlags, wholeNumber, withAdminFlags, withExamples } from './common.ts'
@@ -70,11 +70,22 @@ async function show(
   print(reply, flags, io)
   while (flags.watch && !reply.isComplete && performance.now() < endMs && !io.signal.aborted) {
     await delay(WATCH_EVERY_MS, undefined, { signal: io.signal }).catch(() => {})
-    const next = await readRollout(client, reply.revision)
+    const next = await readAgain(client, reply, io)
     if (statesOf(next) !== statesOf(reply)) print(next, flags, io)
     reply = next
   }
   return reply
+}
+
+/** Whoever watches goes on while admin restarts: until the end of the time, what was seen last stands. */
+async function readAgain(client: AdminClient, last: RolloutReply, io: Io): Promise<RolloutReply> {
+  try {
+    return await readRollout(client, last.revision)
+  } catch (err) {
+    if (!(err instanceof CliError) || io.signal.aborted) throw err
+    say(io.err, `quotaplane: ${err.message}; trying again`)
+    return last
+  }
 }
 
 async function readRollout(
