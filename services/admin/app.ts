@@ -26,6 +26,7 @@ import { type AdminMetrics, measureRequests } from './metrics.ts'
 import { useOneChange } from './one-change.ts'
 import { applyRoutes } from './routes/apply.ts'
 import { auditRoutes } from './routes/audit.ts'
+import { doctorRoutes } from './routes/doctor.ts'
 import { emergencyRoutes } from './routes/emergency.ts'
 import { explainRoutes } from './routes/explain.ts'
 import { lagRoutes } from './routes/lags.ts'
@@ -135,6 +136,7 @@ function protectedRoutes(v1: FastifyInstance, options: AdminAppOptions): void {
   auditRoutes(v1, options)
   viewRoutes(v1, options)
   explainRoutes(v1, options)
+  doctorRoutes(v1, options)
   rolloutRoutes(v1, options)
   usageRoutes(v1, options)
   lagRoutes(v1, options)

@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import type { RegionRecord } from '../../shared/core/ledger/types.ts'
 import { QuotaError } from '../../shared/errors.ts'
 import type { NatsLink } from '../../shared/nats/client.ts'
+import { NatsFactsBus } from '../../shared/nats/facts-bus.ts'
 import { PolicyPublisher } from '../../shared/nats/policy-publisher.ts'
 import { NatsRecordBus } from '../../shared/nats/record-bus.ts'
 import { NatsRolloutBus } from '../../shared/nats/rollout-bus.ts'
@@ -22,6 +23,7 @@ import { TokenBook } from './access/token-book.ts'
 import { createAdminApp } from './app.ts'
 import { type AdminConfig, adminEnv } from './config.ts'
 import { serveDashboard } from './dashboard.ts'
+import { FactsBook } from './facts-book.ts'
 import { HISTORY_INTERVAL_MS, HistoryWriter } from './history/history-writer.ts'
 import { createListening } from './listening.ts'
 import { LiveView } from './live-view.ts'
@@ -68,14 +70,14 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
   await repeat('note-token-use', TOKEN_USE_INTERVAL_MS, () => tokens.noteUses())
   await keepHistory(life, repeat, { db, live, follower })
   hearRecords(link, metrics, (record) => (follower.hear(record) ? loop.wake() : undefined))
-  const rollouts = hearRollouts(link, cache)
+  const heard = { rollouts: hearRollouts(link, cache), facts: hearFacts(link, cache) }
   const isBusUp = (): boolean => link.isConnected()
   const states = { isBusUp, isDatabaseUp: () => follower.isDatabaseUp() }
   const onEnd = (reason: string): void => metrics.streamsEnded.inc({ reason })
-  const stream = new StreamHub({ cache, live, rollouts, wallMs, onEnd, ...states })
+  const stream = new StreamHub({ cache, live, rollouts: heard.rollouts, wallMs, onEnd, ...states })
   await repeat('stream', STREAM_INTERVAL_MS, () => stream.tickOnce())
   observeState(registry, { cache, live, follower, stream, isBusUp, wallMs })
-  const shared = { db, cache, live, rollouts, stream, ...states, wallMs, log, registry, metrics }
+  const shared = { db, cache, live, ...heard, stream, ...states, wallMs, log, registry, metrics }
   const app = await createAdminApp({
     ...shared,
     access: {
@@ -186,6 +188,12 @@ function hearRollouts(link: NatsLink, cache: PlaneCache): RolloutView {
   const bus = new NatsRolloutBus(link)
   bus.onReport((report) => rollouts.hear(report, cache.members, wallMs()))
   return rollouts
+}
+
+function hearFacts(link: NatsLink, cache: PlaneCache): FactsBook {
+  const facts = new FactsBook()
+  new NatsFactsBus(link).onFacts((told) => facts.hear(told, cache.members, wallMs()))
+  return facts
 }
 
 function hearRecords(

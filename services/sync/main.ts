@@ -1,18 +1,25 @@
 import { randomUUID } from 'node:crypto'
+import type { NatsLink } from '../../shared/nats/client.ts'
 import { NatsCountBus } from '../../shared/nats/count-bus.ts'
+import { NatsFactsBus } from '../../shared/nats/facts-bus.ts'
 import { NatsPolicyClient } from '../../shared/nats/policy-client.ts'
 import { NatsRecordBus } from '../../shared/nats/record-bus.ts'
 import { NatsRolloutBus } from '../../shared/nats/rollout-bus.ts'
 import { createNatsLink } from '../../shared/nats/settings.ts'
+import { readRedisFacts } from '../../shared/redis/redis-facts.ts'
+import { openRegionRedis } from '../../shared/redis/region-redis.ts'
 import { connectRegionStore } from '../../shared/redis/region-store.ts'
+import { PACKAGE_VERSION } from '../../shared/runtime/assets.ts'
 import { systemClock } from '../../shared/runtime/clock.ts'
 import { readEnvOrExit } from '../../shared/runtime/env.ts'
+import { every } from '../../shared/runtime/every.ts'
 import { createLifecycle, runService } from '../../shared/runtime/lifecycle.ts'
 import { createLogger } from '../../shared/runtime/logger.ts'
 import { createRegistry } from '../../shared/runtime/metrics.ts'
 import { createSyncApp } from './app.ts'
-import { assembleSync } from './assemble.ts'
+import { assembleSync, type SyncService } from './assemble.ts'
 import { syncEnv } from './config.ts'
+import { FACTS_INTERVAL_MS, readFacts } from './facts.ts'
 import { createSyncMetrics } from './metrics.ts'
 import { createBusObserver } from './observe-bus.ts'
 import { within } from './within.ts'
@@ -24,6 +31,8 @@ const life = createLifecycle({ log, deadlineMs: config.SHUTDOWN_DEADLINE_MS })
 
 /** What one closer may take of the deadline: four run one after the other, and Redis and NATS may both hang. */
 const closerMs = config.SHUTDOWN_DEADLINE_MS / 5
+
+const holder = `${region}.${randomUUID()}`
 
 await runService(life, log, async () => {
   const link = await life.acquire(
@@ -38,7 +47,7 @@ await runService(life, log, async () => {
     () =>
       assembleSync({
         region,
-        holder: `${region}.${randomUUID()}`,
+        holder,
         bus: new NatsRecordBus(link, { region, ...createBusObserver(metrics, log) }),
         countBus: new NatsCountBus(link, region),
         policyClient: new NatsPolicyClient(link, (err) => log.warn({ err }, 'policy hint refused')),
@@ -52,6 +61,7 @@ await runService(life, log, async () => {
       }),
     ({ loops }) => within(closerMs, Promise.all(loops.map((loop) => loop.stop()))),
   )
+  await tellFacts(link, service)
   link.onReconnect(() => service.feed.wantPull())
   await life.acquire(
     'daemon',
@@ -76,6 +86,40 @@ await runService(life, log, async () => {
   const url = await app.listen({ host: config.SYNC_HOST, port: config.SYNC_PORT })
   log.info({ url }, 'listening')
 })
+
+/** Over a connection of its own, so that a standby tells of the region's Redis as well. */
+async function tellFacts(link: NatsLink, service: SyncService): Promise<void> {
+  const bus = new NatsFactsBus(link)
+  const redis = await life.acquire(
+    'redis-facts',
+    () =>
+      openRegionRedis({
+        url: config.REDIS_URL,
+        name: `sync-${region}-facts`,
+        onError: (err) => log.debug({ err }, 'the connection that reads facts failed'),
+        onReady: () => {
+          // The next reading finds out.
+        },
+      }),
+    (open) => open.disconnect(),
+  )
+  const source = {
+    region,
+    daemon: holder,
+    version: PACKAGE_VERSION,
+    service,
+    clock: systemClock,
+    natsVersion: () => bus.natsVersion,
+    readRedis: () => readRedisFacts(redis),
+  }
+  const step = async (): Promise<void> => bus.publish(await readFacts(source))
+  const times = { intervalMs: FACTS_INTERVAL_MS, timeoutMs: FACTS_INTERVAL_MS }
+  await life.acquire(
+    'facts',
+    () => every({ name: 'facts', ...times, log, onBug: stopOnBug }, step),
+    (open) => within(closerMs, open.stop()),
+  )
+}
 
 /** An uncaught exception shuts the service down, with exit code 1. */
 function stopOnBug(err: Error): void {

@@ -41,6 +41,11 @@ export class OverAdmission {
     this.#revision = -1
   }
 
+  /** What `observe` gave last. */
+  get worst(): number {
+    return this.#worst
+  }
+
   /**
    * Tokens by which the worst key is beyond its limit; 0 for all that is well. Looks as often as counts are told.
    * While regions act on different policies nothing is judged: each is right by its own.

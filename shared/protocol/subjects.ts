@@ -39,6 +39,9 @@ export const COUNT_SUBJECTS = `${ROOT}.counts.*`
 /** What each region applies of the policies, for admin. */
 export const ROLLOUT_SUBJECTS = `${ROOT}.rollout.*`
 
+/** What the daemons of each region tell of themselves and their servers, for admin. */
+export const FACTS_SUBJECTS = `${ROOT}.facts.*`
+
 /** A region's requests for tokens of long windows, answered by any admin: `StockRequest` -> `StockReply`. */
 export const STOCK_SUBJECTS = `${ROOT}.stock.*`
 
@@ -68,6 +71,11 @@ export function countSubject(region: RegionId): string {
 /** Where `region` tells what it applies of the policies. */
 export function rolloutSubject(region: RegionId): string {
   return `${ROOT}.rollout.${regionToken(region)}`
+}
+
+/** Where the daemons of `region` tell of themselves and their servers. */
+export function factsSubject(region: RegionId): string {
+  return `${ROOT}.facts.${regionToken(region)}`
 }
 
 /** Where `region` asks for tokens of long windows. */

@@ -46,6 +46,8 @@ const RESOURCES: Readonly<Record<string, ResourceAccess>> = {
   whoami: { isOfNoDomain: true },
   // A question too long for a path; it changes nothing.
   explain: { change: 'quota:read' },
+  // Names tokens, and shows what is weak.
+  doctor: { read: 'quota:admin' },
   rollouts: { isOfNoDomain: true },
   lags: { isOfNoDomain: true },
 }

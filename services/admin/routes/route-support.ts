@@ -7,6 +7,7 @@ import { problemSchema } from '../../../shared/protocol/admin-replies.ts'
 import { domainSchema, nameSchema } from '../../../shared/protocol/policy.ts'
 import { invalidInput } from '../../../shared/protocol/zod-problems.ts'
 import { callerOf } from '../access/authenticate.ts'
+import type { FactsBook } from '../facts-book.ts'
 import type { LiveView } from '../live-view.ts'
 import type { PlaneCache } from '../plane-cache.ts'
 import {
@@ -24,6 +25,7 @@ export interface AdminDeps {
   readonly cache: PlaneCache
   readonly live: LiveView
   readonly rollouts: RolloutView
+  readonly facts: FactsBook
   readonly wallMs: () => number
   readonly stream: StreamHub
   readonly isBusUp: () => boolean

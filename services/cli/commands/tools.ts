@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import type { Io } from '../io.ts'
+import { addDoctorCommand } from './doctor.ts'
 import { addExplainCommand } from './explain.ts'
 import { addExportCommand } from './export.ts'
 import { addImportCommand } from './import.ts'
@@ -15,4 +16,5 @@ export function addToolCommands(
   addExportCommand(program, io, setExitCode)
   addExplainCommand(program, io)
   addSimulateCommand(program, io)
+  addDoctorCommand(program, io, setExitCode)
 }

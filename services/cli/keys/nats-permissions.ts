@@ -2,6 +2,8 @@ import type { RegionId } from '../../../shared/core/policy.ts'
 import {
   COUNT_SUBJECTS,
   countSubject,
+  FACTS_SUBJECTS,
+  factsSubject,
   INCARNATION_SUBJECTS,
   incarnationSubject,
   POLICY_CHANGES_SUBJECT,
@@ -41,6 +43,7 @@ authorization {
           stateSubject(region),
           countSubject(region),
           rolloutSubject(region),
+          factsSubject(region),
           SYNC_SUBJECTS,
           POLICY_CHANGES_SUBJECT,
           incarnationSubject(region),
@@ -62,6 +65,7 @@ authorization {
         subscribe: ${list([
           STATE_SUBJECTS,
           ROLLOUT_SUBJECTS,
+          FACTS_SUBJECTS,
           POLICY_CHANGES_SUBJECT,
           INCARNATION_SUBJECTS,
           STOCK_SUBJECTS,

@@ -3,6 +3,7 @@ import { pino } from 'pino'
 import type { AccessOptions } from '../../../services/admin/access/authenticate.ts'
 import { TokenBook } from '../../../services/admin/access/token-book.ts'
 import { createAdminApp } from '../../../services/admin/app.ts'
+import { FactsBook } from '../../../services/admin/facts-book.ts'
 import { LiveView } from '../../../services/admin/live-view.ts'
 import { createAdminMetrics, observeState } from '../../../services/admin/metrics.ts'
 import { PlaneCache } from '../../../services/admin/plane-cache.ts'
@@ -34,6 +35,7 @@ export interface Admin {
   readonly db: Db
   readonly live: LiveView
   readonly rollouts: RolloutView
+  readonly facts: FactsBook
   readonly stream: StreamHub
   readonly tokens: TokenBook
   readonly cache: PlaneCache
@@ -73,6 +75,7 @@ export async function startAdmin(
   const wallMs = (): number => clock.nowMs
   const live = new LiveView()
   const rollouts = new RolloutView()
+  const facts = new FactsBook()
   const states = { isBusUp: () => false, isDatabaseUp: () => follower.isDatabaseUp() }
   const cache = new PlaneCache(wallMs)
   const announced: number[] = []
@@ -98,6 +101,7 @@ export async function startAdmin(
     cache,
     live,
     rollouts,
+    facts,
     wallMs,
     ...states,
     stream,
@@ -134,6 +138,7 @@ export async function startAdmin(
     db,
     live,
     rollouts,
+    facts,
     stream,
     tokens,
     cache,

@@ -2,7 +2,10 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
+import { connect } from 'nats'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { decodeFacts, type SyncFacts } from '../../../shared/protocol/facts.ts'
+import { FACTS_SUBJECTS } from '../../../shared/protocol/subjects.ts'
 import { PACKAGE_ROOT } from '../../../shared/runtime/assets.ts'
 import { aPolicy, MemoryPlane } from '../../support/memory-plane.ts'
 import { type NatsServer, startNats } from '../../support/nats-server.ts'
@@ -86,8 +89,22 @@ async function untilReady(url: string): Promise<void> {
   )
 }
 
+/** What each daemon that told of itself says it is. */
+function tellers(told: readonly SyncFacts[]): readonly string[] {
+  const last = new Map(told.map((facts) => [facts.daemon, facts.isLeading]))
+  return [...last.values()].map((isLeading) => (isLeading ? 'leader' : 'standby')).sort()
+}
+
 describe('the sync daemon', () => {
   it('says where it listens, tells its health and metrics, and ends with 0 in order', async () => {
+    const told: SyncFacts[] = []
+    const listener = await connect({ servers: nats.url })
+    listener.subscribe(FACTS_SUBJECTS, {
+      callback: (_err, message) => {
+        const facts = decodeFacts(message.string())
+        if (facts !== null) told.push(facts)
+      },
+    })
     const daemon = launch()
     const url = await daemon.urlOf()
     await untilReady(url)
@@ -106,8 +123,13 @@ describe('the sync daemon', () => {
       },
       { timeout: 10_000 },
     )
+    await vi.waitFor(() => expect(tellers(told)).toEqual(['leader', 'standby']), {
+      timeout: 15_000,
+    })
+    expect(told.at(-1)?.redis).toMatchObject({ role: 'master', maxmemoryPolicy: 'noeviction' })
     expect(await daemon.end()).toMatchObject({ code: 0 })
     await untilReady(secondUrl)
+    await listener.close()
     expect(await second.end()).toMatchObject({ code: 0 })
   })
 
