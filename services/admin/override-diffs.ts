@@ -1,4 +1,5 @@
 /** What single tenants have, compared with what they are to have. */
+import { isDeepStrictEqual } from 'node:util'
 import type { Override, OverrideRule } from '../../shared/core/overrides.ts'
 import type { InputProblem } from '../../shared/errors.ts'
 import { sizesOfOverrides } from '../../shared/postgres/overrides.ts'
@@ -13,8 +14,6 @@ import {
   type OverridePut,
 } from '../../shared/protocol/policy-override.ts'
 import { invalidInput } from '../../shared/protocol/zod-problems.ts'
-import { canonical } from './canonical.ts'
-import { overrideReplyOf } from './views/override.ts'
 
 export interface OverrideDiff {
   readonly set: readonly Override[]
@@ -69,9 +68,7 @@ export async function refuseFull(trx: Trx, diffs: readonly PolicyDiff[]): Promis
 }
 
 export function isSameOverride(one: Override | undefined, other: Override): boolean {
-  // Most of a large set are the very same objects.
-  if (one === other) return true
-  return one !== undefined && canonical(overrideReplyOf(one)) === canonical(overrideReplyOf(other))
+  return isDeepStrictEqual(one, other)
 }
 
 /** The override that an operator put. */

@@ -4,6 +4,7 @@
  * A limit keeps its id, and with it its counters, as long as a limit of its name and algorithm stays in the
  * policy. Another algorithm counts otherwise, so it starts under a new id with nothing spent.
  */
+import { isDeepStrictEqual } from 'node:util'
 import type { Override } from '../../shared/core/overrides.ts'
 import { type InputProblem, QuotaError } from '../../shared/errors.ts'
 import type { DocumentChange, PlaneChange } from '../../shared/postgres/plane-change.ts'
@@ -21,7 +22,6 @@ import { listRegions, type StoredRegion } from '../../shared/postgres/regions.ts
 import type { PolicyDocument } from '../../shared/protocol/policy.ts'
 import { reviewPolicy } from '../../shared/protocol/policy-warnings.ts'
 import { invalidInput } from '../../shared/protocol/zod-problems.ts'
-import { canonical } from './canonical.ts'
 import { type LimitPlan, planLimits, writeLimits } from './limit-changes.ts'
 import {
   changedOverrides,
@@ -56,6 +56,9 @@ export interface PutPolicy {
 /** A put beside what there is. */
 interface Comparison extends PolicyPut {
   readonly before: StoredPolicy | null
+  /** What the stored policy says; null for one that is created. */
+  readonly old: PolicyDocument | null
+  readonly isDocumentChanged: boolean
   readonly overrideDiff: OverrideDiff
   readonly warnings: readonly InputProblem[]
 }
@@ -146,22 +149,29 @@ function compare(
     ...missingTiers(wanted, document),
     ...overrides.problems,
   ]
-  const overrideDiff = overrides.diff
-  return { ...put, before, overrideDiff, warnings, found: found.map((one) => located(one, at)) }
+  const old = before === null ? null : documentOf(before)
+  return {
+    ...put,
+    before,
+    old,
+    isDocumentChanged: old === null || !isSameDocument(old, document),
+    overrideDiff: overrides.diff,
+    warnings,
+    found: found.map((one) => located(one, at)),
+  }
 }
 
 function located(problem: InputProblem, at: string): InputProblem {
   return { ...problem, field: `${at}${problem.field}` }
 }
 
-function isChanged({ before, document, overrideDiff }: Comparison): boolean {
-  if (before === null || overrideDiff.set.length + overrideDiff.removed.length > 0) return true
-  return !isSameDocument(documentOf(before), document)
+function isChanged({ isDocumentChanged, overrideDiff }: Comparison): boolean {
+  return isDocumentChanged || overrideDiff.set.length + overrideDiff.removed.length > 0
 }
 
 /** True when both say the same, in whatever order of fields: Postgres reorders those of a split. */
 export function isSameDocument(one: PolicyDocument, other: PolicyDocument): boolean {
-  return canonical({ labels: {}, ...one }) === canonical({ labels: {}, ...other })
+  return isDeepStrictEqual({ labels: {}, ...one }, { labels: {}, ...other })
 }
 
 async function write(
@@ -226,11 +236,10 @@ function matchOf({ match }: Pick<StoredPolicy, 'match'>): string {
   )
 }
 
-function record(plane: PlaneChange, { document, before, overrideDiff }: Comparison): void {
+function record(plane: PlaneChange, one: Comparison): void {
+  const { document, old, isDocumentChanged, overrideDiff } = one
   const id = nameOf(document)
-  const old = before === null ? null : documentOf(before)
   const head = { objectKind: 'policy', objectId: id } as const
-  const isDocumentChanged = old === null || !isSameDocument(old, document)
   if (isDocumentChanged) {
     const action = old === null ? 'policy.create' : 'policy.update'
     plane.record({ ...head, action, before: old, after: document })

@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { z } from 'zod'
 import { problemSchema } from '../../shared/protocol/admin-replies.ts'
 import { CliError } from './errors.ts'
+import { reasonHeader } from './reason.ts'
 
 /** Every call has this deadline: an operator must not be left waiting, and admin answers in milliseconds. */
 const CALL_TIMEOUT_MS = 10_000
@@ -155,7 +156,7 @@ export class AdminClient {
     if (method === 'GET') return {}
     return {
       'idempotency-key': randomUUID(),
-      ...(this.#reason !== undefined && { 'x-change-reason': encodedReason(this.#reason) }),
+      ...(this.#reason !== undefined && reasonHeader(this.#reason)),
     }
   }
 
@@ -211,11 +212,6 @@ interface WholeAnswer {
 
 /** Nobody listens, so trying again at once is no use. */
 class RefusedConnection extends CliError {}
-
-/** Header fields are ASCII; a reason in another alphabet goes as RFC 8187 has it. */
-function encodedReason(reason: string): string {
-  return /^[\x20-\x7e]*$/.test(reason) ? reason : `UTF-8''${encodeURIComponent(reason)}`
-}
 
 function codeOf(err: unknown): string {
   const cause = err instanceof Error && err.cause instanceof Error ? err.cause : err

@@ -1,4 +1,5 @@
 import { type Selectable, sql } from 'kysely'
+import { namesOf, rowsOf } from './json-rows.ts'
 import type { Db, Trx } from './plane.ts'
 import type { AuditTable } from './tables.ts'
 
@@ -28,6 +29,18 @@ export interface AuditEntry extends AuditChange, ChangeContext {
   readonly revision: number | null
 }
 
+const ROW_COLUMNS = {
+  actor: 'text',
+  action: 'text',
+  object_kind: 'text',
+  object_id: 'text',
+  before: 'jsonb',
+  after: 'jsonb',
+  request_id: 'text',
+  reason: 'text',
+  revision: 'bigint',
+} as const
+
 /** Adds a row to the append-only log; takes the transaction of the change so that neither exists alone. */
 export async function recordAudit(
   trx: Trx,
@@ -48,13 +61,15 @@ export async function recordAudits(
     action: change.action,
     object_kind: change.objectKind,
     object_id: change.objectId,
-    before: change.before === null ? null : JSON.stringify(change.before),
-    after: change.after === null ? null : JSON.stringify(change.after),
+    before: change.before,
+    after: change.after,
     request_id: context.requestId,
     reason: context.reason,
     revision: context.revision,
   }))
-  await trx.insertInto('audit').values(rows).execute()
+  await sql`
+    insert into audit (${namesOf(ROW_COLUMNS)})
+    select ${namesOf(ROW_COLUMNS)} from ${rowsOf(rows, ROW_COLUMNS)}`.execute(trx)
 }
 
 /** Which entries are meant; all of it that is given must hold. */

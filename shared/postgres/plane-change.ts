@@ -4,8 +4,10 @@
  * A change of several policies gives each a number of its own, since regions page through changes by number. The
  * revision is the last of them, and nobody has seen the others: all are committed at once.
  */
+import { sql } from 'kysely'
 import { assert } from '../core/assert.ts'
 import { type AuditChange, type ChangeContext, recordAudits } from './audit.ts'
+import { namesOf, rowsOf } from './json-rows.ts'
 import { type Db, inTransaction, lockPlane, type Trx } from './plane.ts'
 
 /** A document that a change made, replaced or removed. */
@@ -26,8 +28,18 @@ interface RecordedChange extends DocumentChange {
   readonly action: string
 }
 
-/** Rows of one statement; each takes up to nine of the 65,535 parameters that Postgres allows. */
-const ROWS_PER_INSERT = 1_000
+/** Rows of one statement: with their documents some megabytes, and more than a large change has. */
+const ROWS_PER_INSERT = 5_000
+
+const CHANGE_COLUMNS = {
+  revision: 'bigint',
+  position: 'integer',
+  action: 'text',
+  object_kind: 'text',
+  object_id: 'text',
+  before: 'jsonb',
+  after: 'jsonb',
+} as const
 
 /** What a change is a part of. */
 export interface ChangeScope {
@@ -122,20 +134,18 @@ export class PlaneChange {
       action,
       object_kind: kind,
       object_id: id,
-      before: textOf(before),
-      after: textOf(after),
+      before,
+      after,
     }))
     for (let start = 0; start < rows.length; start += ROWS_PER_INSERT) {
       const page = rows.slice(start, start + ROWS_PER_INSERT)
-      await this.trx.insertInto('revision_changes').values(page).execute()
+      await sql`
+        insert into revision_changes (${namesOf(CHANGE_COLUMNS)})
+        select ${namesOf(CHANGE_COLUMNS)} from ${rowsOf(page, CHANGE_COLUMNS)}`.execute(this.trx)
     }
     for (let start = 0; start < this.#audits.length; start += ROWS_PER_INSERT) {
       const page = this.#audits.slice(start, start + ROWS_PER_INSERT)
       await recordAudits(this.trx, { ...this.context, revision: number }, page)
     }
   }
-}
-
-function textOf(document: unknown): string | null {
-  return document === null ? null : JSON.stringify(document)
 }

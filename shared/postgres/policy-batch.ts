@@ -3,10 +3,12 @@
  * is changed within the time that its lock may be held. Rows go as one JSON parameter, since Postgres takes at most
  * 65,535 of them.
  */
-import { type RawBuilder, sql } from 'kysely'
+import { isDeepStrictEqual } from 'node:util'
+import { sql } from 'kysely'
 import type { Override } from '../core/overrides.ts'
 import type { BaseSplit, Policy } from '../core/policy.ts'
 import { isPattern } from '../core/value-patterns.ts'
+import { assignments, namesOf, rowsOf } from './json-rows.ts'
 import type { Db, Trx } from './plane.ts'
 import type { LimitValues, PolicyKey, PolicyValues } from './policies.ts'
 import { hasLabels, type StoredPolicy, selectPolicies, toPolicy } from './policy-rows.ts'
@@ -96,7 +98,9 @@ function sameMatches(match: Policy['match']): readonly Policy['match'][] {
   const together = apart.map((entry) =>
     entry.value === undefined || isPattern(entry.value) ? { ...entry, shared: true } : entry,
   )
-  return [match, apart, together]
+  return [apart, together, match].filter(
+    (one, index, all) => all.findIndex((other) => isDeepStrictEqual(one, other)) === index,
+  )
 }
 
 /** How a policy is called where its domain and name are one text. */
@@ -268,26 +272,6 @@ export async function deleteAllOverrides(
   await sql`
     delete from overrides using ${rowsOf(rows, { policy_id: 'bigint', value: 'text' })}
     where overrides.policy_id = v.policy_id and overrides.value = v.value`.execute(trx)
-}
-
-type Columns = Readonly<Record<string, string>>
-
-/** The rows as a table `v`, in their order, so that ids are given in it too. */
-function rowsOf(rows: readonly object[], columns: Columns): RawBuilder<unknown> {
-  const numbered = rows.map((row, ord) => ({ ...row, ord }))
-  const types = Object.entries({ ...columns, ord: 'integer' }).map(
-    ([name, type]) => sql`${sql.ref(name)} ${sql.raw(type)}`,
-  )
-  return sql`(select * from jsonb_to_recordset(${JSON.stringify(numbered)}::jsonb)
-    as r(${sql.join(types)}) order by ord) as v`
-}
-
-function namesOf(columns: Columns): RawBuilder<unknown> {
-  return sql.join(Object.keys(columns).map((name) => sql.ref(name)))
-}
-
-function assignments(columns: Columns): RawBuilder<unknown> {
-  return sql.join(Object.keys(columns).map((name) => sql`${sql.ref(name)} = v.${sql.ref(name)}`))
 }
 
 function policyColumns(values: PolicyValues) {

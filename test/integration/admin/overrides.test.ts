@@ -51,6 +51,7 @@ describe('an override', () => {
       updatedAt: _u,
       warnings: _w,
       overrideCount: _o,
+      emergency: _e,
       ...own
     } = body
     const document = { ...own, description: 'more', limits: [aLimit()] }
