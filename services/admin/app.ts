@@ -24,6 +24,7 @@ import { cutSpareConnections } from '../../shared/runtime/spare-connections.ts'
 import { type AccessOptions, useAccess } from './access/authenticate.ts'
 import { type AdminMetrics, measureRequests } from './metrics.ts'
 import { useOneChange } from './one-change.ts'
+import { referenceRoutes } from './openapi/routes.ts'
 import { applyRoutes } from './routes/apply.ts'
 import { auditRoutes } from './routes/audit.ts'
 import { doctorRoutes } from './routes/doctor.ts'
@@ -88,7 +89,7 @@ export async function createAdminApp(options: AdminAppOptions): Promise<FastifyI
     transformObject: jsonSchemaTransformObject,
   })
   useHealth(app, options)
-  app.get('/openapi.json', { schema: { hide: true } }, () => app.swagger())
+  referenceRoutes(app)
   // Before the routes, and before authentication: what it protects is Postgres, which looks tokens up.
   await app.register(rateLimit, {
     max: options.requestsPerSecondMax,

@@ -23,25 +23,37 @@ export function useHealth(
     metricsText?: (() => Promise<string>) | undefined
   },
 ): void {
-  app.get('/livez', () => ({ status: 'ok' }))
-  app.get('/healthz', () => ({ status: 'ok' }))
-  app.get<{ Querystring: { verbose?: string } }>('/readyz', (req, reply) => {
-    const checks = [
-      { name: 'running', isRequired: true, ready: options.isRunning() },
-      ...options.checks.map(({ name, isRequired, isReady, detail }) => {
-        const ready = isReady()
-        const because = ready || detail === undefined ? {} : { detail: detail() }
-        return { name, isRequired, ready, ...because }
-      }),
-    ]
-    const isReady = checks.every((check) => check.ready || !check.isRequired)
-    void reply.code(isReady ? 200 : 503)
-    const status = isReady ? 'ready' : 'not ready'
-    const waitingFor = checks.filter((check) => !check.ready).map((check) => check.name)
-    return { status, waitingFor, ...(req.query.verbose !== undefined && { checks }) }
-  })
-  app.get('/metrics', async (_req, reply) => {
-    void reply.type(options.registry.contentType)
-    return await (options.metricsText?.() ?? options.registry.metrics())
-  })
+  app.get('/livez', { schema: schemaOf('The process works') }, () => ({ status: 'ok' }))
+  app.get('/healthz', { schema: schemaOf('As /livez') }, () => ({ status: 'ok' }))
+  app.get<{ Querystring: { verbose?: string } }>(
+    '/readyz',
+    { schema: schemaOf('Whether it can do its work (?verbose: each check)') },
+    (req, reply) => {
+      const checks = [
+        { name: 'running', isRequired: true, ready: options.isRunning() },
+        ...options.checks.map(({ name, isRequired, isReady, detail }) => {
+          const ready = isReady()
+          const because = ready || detail === undefined ? {} : { detail: detail() }
+          return { name, isRequired, ready, ...because }
+        }),
+      ]
+      const isReady = checks.every((check) => check.ready || !check.isRequired)
+      void reply.code(isReady ? 200 : 503)
+      const status = isReady ? 'ready' : 'not ready'
+      const waitingFor = checks.filter((check) => !check.ready).map((check) => check.name)
+      return { status, waitingFor, ...(req.query.verbose !== undefined && { checks }) }
+    },
+  )
+  app.get(
+    '/metrics',
+    { schema: schemaOf('Metrics in the format of Prometheus') },
+    async (_req, reply) => {
+      void reply.type(options.registry.contentType)
+      return await (options.metricsText?.() ?? options.registry.metrics())
+    },
+  )
+}
+
+function schemaOf(summary: string): { readonly tags: string[]; readonly summary: string } {
+  return { tags: ['health'], summary }
 }

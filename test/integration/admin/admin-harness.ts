@@ -14,6 +14,7 @@ import { createDatabase } from '../../../shared/postgres/client.ts'
 import type { Db } from '../../../shared/postgres/plane.ts'
 import type { Tables } from '../../../shared/postgres/tables.ts'
 import { Secret } from '../../../shared/runtime/env.ts'
+import type { Logger } from '../../../shared/runtime/logger.ts'
 import { createRegistry } from '../../../shared/runtime/metrics.ts'
 import { testDatabaseUrl } from '../../support/test-database.ts'
 
@@ -62,9 +63,10 @@ export async function startAdmin(
     readonly acquireTimeoutMs?: number
     readonly requestsPerSecondMax?: number
     readonly verifyJwt?: AccessOptions['verifyJwt']
+    readonly log?: Logger
   } = {},
 ): Promise<Admin> {
-  const log = pino({ level: 'silent' })
+  const { log = pino({ level: 'silent' }) } = options
   const { url = await testDatabaseUrl(), poolMax, acquireTimeoutMs } = options
   const pool = {
     ...(poolMax !== undefined && { poolMax }),
