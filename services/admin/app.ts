@@ -41,6 +41,7 @@ import { streamRoutes } from './routes/stream.ts'
 import { tokenRoutes } from './routes/tokens.ts'
 import { usageRoutes } from './routes/usage.ts'
 import { viewRoutes } from './routes/views.ts'
+import { refuseUnstorableText } from './text-guard.ts'
 
 /** Larger than the largest valid policy: its description, sixteen limits and their splits over 64 regions. */
 const BODY_BYTES_MAX = 256 * 1024
@@ -123,6 +124,7 @@ const OPENAPI = {
 
 function protectedRoutes(v1: FastifyInstance, options: AdminAppOptions): void {
   useAccess(v1, options.access)
+  refuseUnstorableText(v1)
   v1.addHook('onRequest', async () => {
     if (options.isPrepared()) return
     throw new QuotaError('QUOTA_DATABASE_UNAVAILABLE', 'Postgres has not answered since the start')
