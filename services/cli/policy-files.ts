@@ -7,9 +7,10 @@ import {
   applyDocumentSchema,
 } from '../../shared/protocol/apply.ts'
 import { POLICY_FIXES } from '../../shared/protocol/policy.ts'
-import { problemsOf } from '../../shared/protocol/zod-problems.ts'
+import { problemsOf, UNKNOWN_FIELD } from '../../shared/protocol/zod-problems.ts'
 import { describeField } from './admin-client.ts'
 import { CliError } from './errors.ts'
+import { suggestion } from './import/similar.ts'
 import type { Io } from './io.ts'
 
 /** Larger files are refused: a policy is a few hundred bytes, and a plane holds thousands at most. */
@@ -120,9 +121,21 @@ function parsePolicyDocument(document: Document.Parsed, lines: LineCounter): Fou
   if (result.success) return { policy: result.data, line, problems: [] }
   const problems = problemsOf(result.error, FIXES).map((problem) => ({
     line: lineAt(offsetOf(document, pathOf(problem.field))),
-    text: describeField(problem),
+    text: `${describeField(problem)}${spellingOf(problem)}`,
   }))
   return { policy: null, line, problems }
+}
+
+/** The field that a misspelt one most likely stands for. */
+function spellingOf({
+  field,
+  message,
+}: {
+  readonly field: string
+  readonly message: string
+}): string {
+  if (message !== UNKNOWN_FIELD) return ''
+  return suggestion(String(pathOf(field).at(-1) ?? ''), Object.keys(POLICY_FIXES))
 }
 
 /** `limits[0].split` as the steps that lead there. */

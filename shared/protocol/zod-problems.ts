@@ -4,6 +4,9 @@ import { type InputProblem, QuotaError } from '../errors.ts'
 /** Problems that one answer lists; the rest show once these are mended. Bounds what a hostile body can cost. */
 const PROBLEMS_MAX = 20
 
+/** What is said of a field that nothing knows, such as a misspelt one. */
+export const UNKNOWN_FIELD = 'is not a field of this object'
+
 /** How to mend each field, by the last name in its path that is known here; `body` stands for the whole. */
 export type Fixes = Readonly<Record<string, string>>
 
@@ -38,7 +41,7 @@ function problemsOfIssue(issue: z.core.$ZodIssue, fixes: Fixes): readonly InputP
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.map((key) => ({
       field: fieldOf([...issue.path, key]),
-      message: 'is not a field of this object',
+      message: UNKNOWN_FIELD,
       fix: 'remove it or correct its spelling',
     }))
   }

@@ -41,7 +41,7 @@ describe('a policy file', () => {
 
   it('is refused for a misspelt field, at its line', async () => {
     await expect(read(VALID.replace('capacity', 'capcity'))).rejects.toThrow(
-      /standard input:8: limits\[0\]\.capcity: is not a field/,
+      /standard input:8: limits\[0\]\.capcity: is not a field.*did you mean capacity\?/,
     )
   })
 
