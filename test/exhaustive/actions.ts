@@ -16,7 +16,7 @@ import {
   restart,
   send,
 } from './rules.ts'
-import { nameOf } from './shares.ts'
+import { isFenced, nameOf } from './shares.ts'
 import {
   at,
   type EpochStage,
@@ -35,6 +35,7 @@ export type Visit = (next: State, describe: () => string) => void
 export function visitNext(world: World, state: State, visit: Visit): void {
   visitTick(world, state, visit)
   for (let self = 0; self < state.regions.length; self++) {
+    if (isFenced(state, self)) continue
     visitSends(world, state, self, visit)
     visitCrashes(world, state, self, visit)
     visitRecovery(world, state, self, visit)
@@ -46,11 +47,13 @@ export function visitNext(world: World, state: State, visit: Visit): void {
     }
   }
   visitClose(world, state, visit)
+  visitCertificate(world, state, visit)
 }
 
 function visitTick(world: World, state: State, visit: Visit): void {
   const regions = state.regions.map((region) => pass(world, region, region.clock + 1))
-  visit({ ...state, regions }, () => 'a tick passes')
+  const fence = state.fence === null ? null : Math.max(0, state.fence - 1)
+  visit({ ...state, regions, fence }, () => 'a tick passes')
 }
 
 function visitSends(world: World, state: State, self: number, visit: Visit): void {
@@ -176,6 +179,19 @@ function visitClose(world: World, state: State, visit: Visit): void {
   if (world.scope.nextBase === null || state.isEpochClosed) return
   if (!state.adoptedBy.every(Boolean)) return
   visit({ ...state, isEpochClosed: true }, () => 'the plane closes the epoch')
+}
+
+/** REMOVAL: the first region is fenced off; once all that it lent has ended, the certificate stands for its adoption. */
+function visitCertificate({ scope, mutant }: World, state: State, visit: Visit): void {
+  if (scope.isCertified !== true) return
+  if (state.fence === null) {
+    visit({ ...state, fence: scope.lenderWait }, () => `${nameOf(0)} is fenced off`)
+    return
+  }
+  const counts = state.fence === 0 || mutant === 'certificate-counts-at-once'
+  if (!counts || at(state.adoptedBy, 0)) return
+  const adoptedBy = withAt(state.adoptedBy, 0, true)
+  visit({ ...state, adoptedBy }, () => `the certificate of ${nameOf(0)} counts`)
 }
 
 /**

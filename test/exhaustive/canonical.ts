@@ -52,6 +52,7 @@ export class StateEncoder {
   encode(state: State): void {
     this.length = 0
     this.#put(state.restarts * 16 + state.losses * 2 + (state.isEpochClosed ? 1 : 0))
+    this.#put(state.fence ?? NONE)
     for (const self of this.#order) this.#putRegion(state, self)
     for (const self of this.#order) {
       for (const peer of this.#order) {

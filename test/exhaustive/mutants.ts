@@ -22,6 +22,8 @@ export const MUTANTS = {
     'a region that lost its memory goes on with the base from before the open epoch',
   'amnesiac-adopts-early':
     'a recovering region says that it adopted, while its forgotten loans are still used',
+  'certificate-counts-at-once':
+    'an operator’s certificate stands for a region’s adoption while its loans are still used',
   'recovers-without-an-answer':
     'a recovering region does not wait for one that has not said that it uses no forgotten loan',
   'answers-without-letting-go':

@@ -18,6 +18,7 @@ export function boundsOf(scope: Scope): string {
     ...(scope.floor.some((units) => units > 0) ? [`floors ${scope.floor.join('/')}`] : []),
     `in flight ${scope.inFlightMax}`,
     ...(scope.restartsMax > 0 ? [`restarts ${scope.restartsMax}`] : []),
+    ...(scope.isCertified === true ? ['the first removed on a certificate'] : []),
     ...(scope.lossesMax > 0 ? [`losses ${scope.lossesMax}`] : []),
   ]
   return parts.join(', ')

@@ -47,6 +47,7 @@ const TWO_IN_FLIGHT = scope('two-in-flight', [1, 0], { inFlightMax: 2 })
 const THREE_IN_FLIGHT = scope('three-in-flight', [1, 0], { inFlightMax: 3 })
 const FLOOR_LOSS = scope('floor-loss', [2, 0], { floor: [1, 0], lossesMax: 1 })
 const EPOCH = scope('epoch', [1, 0], { nextBase: [0, 1] })
+const REMOVAL = scope('removal', [1, 0], { nextBase: [0, 1], isCertified: true })
 const EPOCH_LOSS = scope('epoch-loss', [1, 0], { nextBase: [0, 1], lossesMax: 1 })
 const EPOCH_RESTART = scope('epoch-restart', [1, 0], { nextBase: [0, 1], restartsMax: 1 })
 const EPOCH_FLOOR = scope('epoch-floor', [3, 0], {
@@ -77,6 +78,7 @@ export const PLANS: readonly Plan[] = [
   { scope: BOTH_CRASHES, statesMax: IN_PART },
   { scope: FLOOR_LOSS, statesMax: IN_PART },
   { scope: EPOCH, statesMax: IN_PART },
+  { scope: REMOVAL, statesMax: IN_PART },
   { scope: EPOCH_LOSS, statesMax: IN_PART },
   { scope: EPOCH_RESTART, statesMax: IN_PART },
   { scope: EPOCH_FLOOR, statesMax: IN_PART },
@@ -105,6 +107,7 @@ export const MUTANT_SCOPES: Readonly<Record<Mutant, Scope>> = {
   'reclaims-without-waiting': ONE_LENDER,
   'amnesiac-uses-old-base': EPOCH_LOSS,
   'amnesiac-adopts-early': EPOCH_LOSS,
+  'certificate-counts-at-once': REMOVAL,
   'recovers-without-an-answer': ONE_LENDER_LOSS,
   'answers-without-letting-go': ONE_LENDER_LOSS,
 }

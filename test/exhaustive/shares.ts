@@ -89,11 +89,18 @@ export function shareOf(world: World, region: Region, self: number): number {
   return (world.scope.nextBase === null ? own : Math.max(0, own)) + borrowed
 }
 
+/** True when a region admits nothing and says nothing any more. */
+export function isFenced(state: State, self: number): boolean {
+  return self === 0 && state.fence !== null
+}
+
 /** What is wrong with a state; null when every invariant holds. */
 export function violationOf(world: World, state: State, poolMax: number): string | null {
   let sum = 0
   let bases = 0
   for (let self = 0; self < state.regions.length; self++) {
+    // What is fenced off uses nothing, whatever it counts as its own.
+    if (isFenced(state, self)) continue
     const region = at(state.regions, self)
     const share = shareOf(world, region, self)
     const least = world.scope.nextBase === null ? at(world.scope.floor, self) : 0

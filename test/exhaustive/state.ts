@@ -27,6 +27,8 @@ export interface Scope {
   /** Daemon restarts that keep the region's store, and losses of everything, in one history. */
   readonly restartsMax: number
   readonly lossesMax: number
+  /** The first region may be fenced off, and an operator's certificate stands for its adoption later. */
+  readonly isCertified?: boolean
 }
 
 /** The newest record of a peer that a region processed. `at`: own clock at the receipt. */
@@ -118,6 +120,8 @@ export interface State {
   /** Regions whose adoption the plane has heard of; the epoch closes when it has heard of all. */
   readonly adoptedBy: readonly boolean[]
   readonly isEpochClosed: boolean
+  /** Ticks until the certificate of the first region counts, which is fenced off; null: it is not. */
+  readonly fence: number | null
 }
 
 /** The scope and the rule that is broken in it, if any. */
@@ -153,6 +157,7 @@ export function initialState(scope: Scope): State {
     losses: 0,
     adoptedBy: scope.base.map(() => false),
     isEpochClosed: false,
+    fence: null,
   }
 }
 
