@@ -21,7 +21,7 @@ export async function distinctKeys(): Promise<{ contest: Contest; stop(): Promis
   const requests = Array.from({ length: KEYS }, (_, index) => requestOf(`tenant-${index}`))
   const peer = new RateLimiterRedis({ storeClient: region.redis, points: 100, duration: 60 })
   const ours = (calls: number): Promise<number> =>
-    perSecond(calls, async (index) => decide(region.context, at(requests, index)))
+    perSecond(calls, (index) => decide(region.context, at(requests, index)))
   // Below its limit a promise is kept, above it is broken: both are answers.
   const theirs = (calls: number): Promise<number> =>
     perSecond(calls, (index) => peer.consume(`tenant-${index}`).catch(() => null))

@@ -8,8 +8,10 @@ import { parseArgs } from 'node:util'
 import { distinctKeys } from './distinct-keys.ts'
 import { grpcCheck } from './grpc-check.ts'
 import { hotKey, hotKeyRedisCalls } from './hot-key.ts'
-import { httpCheck } from './http-check.ts'
+import { httpCheck, httpCheckP99 } from './http-check.ts'
+import { keyMemory } from './key-memory.ts'
 import { type Contest, type Measurement, measure, ROUNDS_MIN } from './measure.ts'
+import { metricsCost } from './metrics-cost.ts'
 import { policyMatch } from './policy-match.ts'
 
 type Prepared = Promise<{ readonly contest: Contest; stop(): Promise<void> }>
@@ -19,7 +21,10 @@ const BENCHES: Readonly<Record<string, () => Prepared>> = {
   'hot-key': hotKey,
   'hot-key-redis-calls': hotKeyRedisCalls,
   'http-check': httpCheck,
+  'http-check-p99': httpCheckP99,
   'grpc-check': grpcCheck,
+  'metrics-cost': metricsCost,
+  'key-memory': keyMemory,
   'policy-match': policyMatch,
 }
 

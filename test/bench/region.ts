@@ -14,7 +14,7 @@ import { createPolicyReader } from '../../shared/redis/policy-reader.ts'
 import { connectRegionStore } from '../../shared/redis/region-store.ts'
 import { systemClock } from '../../shared/runtime/clock.ts'
 import { createLogger } from '../../shared/runtime/logger.ts'
-import { createRegistry } from '../../shared/runtime/metrics.ts'
+import { createRegistry, type Registry } from '../../shared/runtime/metrics.ts'
 import { type RedisServer, startRedisServer } from '../support/redis-server.ts'
 import { PLAIN_LIMIT, PLAIN_POLICY } from '../support/region-policy.ts'
 
@@ -26,6 +26,7 @@ export interface BenchRegion {
   readonly server: RedisServer
   /** A connection of its own for whatever is measured beside. */
   readonly redis: Redis
+  readonly registry: Registry
   readonly context: DecideContext
   stop(): Promise<void>
 }
@@ -64,7 +65,8 @@ export async function startBenchRegion(policy: RegionPolicySpec): Promise<BenchR
   const own = createRedis({ url: server.url, name: 'bench', onError: () => {} })
   const redis = createRedis({ url: server.url, name: 'peer', onError: () => {} })
   const log = createLogger({ service: 'bench', region: 'here', level: 'silent' })
-  const metrics = createEnforcerMetrics(createRegistry({ region: 'here' }, false))
+  const registry = createRegistry({ region: 'here' }, false)
+  const metrics = createEnforcerMetrics(registry)
   const policies = new PolicyCache({
     reader: createPolicyReader({ redis: own }),
     clock: systemClock,
@@ -87,6 +89,7 @@ export async function startBenchRegion(policy: RegionPolicySpec): Promise<BenchR
   return {
     server,
     redis,
+    registry,
     context,
     async stop() {
       own.disconnect()
