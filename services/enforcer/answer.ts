@@ -1,5 +1,4 @@
 /** Turns a verdict into an HTTP answer: its JSON, the rate limit header fields, and what a denial becomes. */
-import type { FastifyReply } from 'fastify'
 import { bindingOf, waitSeconds } from '../../shared/core/binding.ts'
 import type { RegionLimit } from '../../shared/core/policy.ts'
 import {
@@ -34,12 +33,18 @@ export interface AnswerContext {
   readonly isRunning: () => boolean
 }
 
+/** What an answer is written to, apart from its body. */
+export interface ReplyHead {
+  header(name: string, value: string | number): unknown
+  code(status: number): ReplyHead
+}
+
 const JSON_TYPE = 'application/json; charset=utf-8'
 const PROBLEM_TYPE = 'application/problem+json; charset=utf-8'
 
 /** Sets status and header fields of `reply`, and gives the body. */
 export function answerOverHttp(
-  reply: FastifyReply,
+  reply: ReplyHead,
   { verdict, named }: { readonly verdict: Verdict; readonly named: NamedAsk },
   form: AnswerForm,
   context: AnswerContext,
@@ -82,7 +87,7 @@ function isHeld({ algorithm }: RegionLimit): boolean {
 }
 
 function setRateLimitHeaders(
-  reply: FastifyReply,
+  reply: ReplyHead,
   verdict: Verdict,
   binding: Decided,
   form: AnswerForm,

@@ -7,6 +7,7 @@ import { refuseByFramework, useProblems } from '../../shared/runtime/problem.ts'
 import { AUTHORIZE_PATH, type AuthorizeOptions, useAuthorize } from './authorize-route.ts'
 import { BATCH_PATH, useBatches } from './batch-route.ts'
 import { CHECK_PATH, useChecks, watchChecks } from './check-route.ts'
+import { answerDirectly } from './direct-checks.ts'
 import { parseJson } from './json-body.ts'
 import { OPENAPI } from './openapi.ts'
 import { useReturns } from './return-route.ts'
@@ -93,5 +94,6 @@ export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance 
   useReturns(app, options)
   useAuthorize(app, options)
   useRlsJson(app, options)
+  answerDirectly(app, options)
   return app
 }
