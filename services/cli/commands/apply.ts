@@ -95,7 +95,8 @@ export async function applyAndTell(
   }
   const applied = await applyFiles(options)
   if (flags.json) {
-    printJson(io, { revision: applied.revision, applied: applied.items })
+    const items = applied.items.map(({ outcome: result, ...one }) => ({ ...one, result }))
+    printJson(io, { revision: applied.revision, applied: items })
     return
   }
   const lines = applied.items.flatMap(({ domain, name, outcome, revision, warnings }) => [
