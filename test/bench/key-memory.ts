@@ -37,8 +37,9 @@ export async function keyMemory(): Promise<{ contest: Contest; stop(): Promise<v
   }
 }
 
-/** Of the data alone: without what connections and scripts hold. */
+/** With the tables that find and expire keys, but without what connections hold. */
 async function memoryOf(redis: Redis): Promise<number> {
   const memory = await redis.info('memory')
-  return Number(/used_memory_dataset:(\d+)/.exec(memory)?.[1])
+  const figure = (name: string): number => Number(new RegExp(`\\b${name}:(\\d+)`).exec(memory)?.[1])
+  return figure('used_memory') - figure('mem_clients_normal')
 }
