@@ -18,8 +18,6 @@ export interface LeaseRule {
   readonly credit: typeof creditOf
   readonly lifeMs: number
   readonly returnsOnce: boolean
-  /** A bucket without leases for this long has its whole burst again. */
-  readonly restoreMs: number
   /** An enforcer counts a lease's life from its own request, not from the reply. */
   readonly datesBySend: boolean
   /** Level of a bucket whose Redis came back, as a part of what it may hold. */
@@ -31,7 +29,6 @@ export const RULE: LeaseRule = {
   credit: creditOf,
   lifeMs: LEASE_MS,
   returnsOnce: true,
-  restoreMs: LEASE_MS,
   datesBySend: true,
   levelAtBoot: 0,
 }
@@ -123,7 +120,7 @@ export class LeasedRegions {
   }
 
   #capacity(region: Region): number {
-    const isLeased = this.#nowMs - region.lastGrantMs < this.#rule.restoreMs
+    const isLeased = this.#nowMs - region.lastGrantMs < LEASE_MS
     return (isLeased ? this.#rule.burst(LIMIT) : LIMIT.burst) * region.share
   }
 

@@ -31,7 +31,6 @@ export const BUCKET_LEASE_MUTANTS: Readonly<Record<string, LeaseRule>> = {
   'a lease is spent for twice its life': { ...RULE, lifeMs: 2 * LEASE_MS },
   'a lease is returned and spent': { ...RULE, returnsOnce: false },
   'the life of a token lease is counted from its receipt': { ...RULE, datesBySend: false },
-  'a bucket has its whole burst while leases are out': { ...RULE, restoreMs: 0 },
   'a leased bucket is full after a restart': { ...RULE, levelAtBoot: 1 },
 }
 
