@@ -25,6 +25,7 @@ import {
 } from '../../shared/postgres/idempotency.ts'
 import type { Db, Trx } from '../../shared/postgres/plane.ts'
 import type { ChangeScope } from '../../shared/postgres/plane-change.ts'
+import type { PolicyKey } from '../../shared/postgres/policies.ts'
 import { findPolicies } from '../../shared/postgres/policy-batch.ts'
 import { listRegions } from '../../shared/postgres/regions.ts'
 import { type Plan, planSchema } from '../../shared/protocol/plan.ts'
@@ -111,14 +112,14 @@ async function answerPlan(
   handle: () => Promise<unknown>,
 ): Promise<Plan> {
   const plan = await db.transaction().execute(async (trx) => {
-    const scope: ChangeScope = { trx, finished: [] }
+    const scope: ChangeScope = { trx, finished: [], isPlanned: true }
     await sql`savepoint before_the_change`.execute(trx)
     req.scope = scope
     await handle()
     req.scope = null
     assert(!reply.sent, 'a change is answered after its commit')
     const changes = scope.finished.flatMap((plane) => plane.changes)
-    const names = changes.flatMap(({ id }) => policyNamesOf(id))
+    const names = policyNamesOf(changes)
     const after = await findPolicies(trx, names)
     await sql`rollback to savepoint before_the_change`.execute(trx)
     const before = await findPolicies(trx, names)
@@ -130,10 +131,13 @@ async function answerPlan(
   return plan
 }
 
-/** The policy that a change is about; those of regions and others name none, and none is found. */
-function policyNamesOf(id: string) {
-  const [domain = '', name] = (id.split(' ')[0] ?? '').split('/')
-  return name === undefined ? [] : [{ domain, name }]
+/** The policies that changes are about, each once; those of regions and others name none, and none is found. */
+function policyNamesOf(changes: readonly { readonly id: string }[]): readonly PolicyKey[] {
+  const ids = new Set(changes.map(({ id }) => id.split(' ')[0] ?? ''))
+  return [...ids].flatMap((id) => {
+    const [domain = '', name] = id.split('/')
+    return name === undefined ? [] : [{ domain, name }]
+  })
 }
 
 async function membersOf(trx: Trx): Promise<readonly string[]> {

@@ -298,7 +298,10 @@ async function refuseSameMatches(
   const put = new Map(changed.map((one) => [nameOf(one.document), one]))
   const stored = await findSameMatches(
     plane.trx,
-    changed.map(({ document }) => document),
+    // Where a match stays as it is, the schema holds that no other policy has it.
+    changed.flatMap(({ document, before }) =>
+      before !== null && matchOf(before) === matchOf(document) ? [] : [document],
+    ),
   )
   const problems = stored
     // What is put as well has its new match by then; whether that is another's is seen below.

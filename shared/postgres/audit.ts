@@ -1,5 +1,5 @@
 import { type Selectable, sql } from 'kysely'
-import { namesOf, rowsOf } from './json-rows.ts'
+import { documentRows } from './json-rows.ts'
 import type { Db, Trx } from './plane.ts'
 import type { AuditTable } from './tables.ts'
 
@@ -29,18 +29,6 @@ export interface AuditEntry extends AuditChange, ChangeContext {
   readonly revision: number | null
 }
 
-const ROW_COLUMNS = {
-  actor: 'text',
-  action: 'text',
-  object_kind: 'text',
-  object_id: 'text',
-  before: 'jsonb',
-  after: 'jsonb',
-  request_id: 'text',
-  reason: 'text',
-  revision: 'bigint',
-} as const
-
 /** Adds a row to the append-only log; takes the transaction of the change so that neither exists alone. */
 export async function recordAudit(
   trx: Trx,
@@ -56,20 +44,16 @@ export async function recordAudits(
   context: ChangeContext & { readonly revision: number | null },
   changes: readonly AuditChange[],
 ): Promise<void> {
-  const rows = changes.map((change) => ({
-    actor: context.actor,
-    action: change.action,
-    object_kind: change.objectKind,
-    object_id: change.objectId,
-    before: change.before,
-    after: change.after,
-    request_id: context.requestId,
-    reason: context.reason,
-    revision: context.revision,
+  const { actor, requestId, reason, revision } = context
+  const rows = changes.map(({ action, objectKind, objectId, before, after }) => ({
+    texts: [action, objectKind, objectId],
+    before,
+    after,
   }))
   await sql`
-    insert into audit (${namesOf(ROW_COLUMNS)})
-    select ${namesOf(ROW_COLUMNS)} from ${rowsOf(rows, ROW_COLUMNS)}`.execute(trx)
+    insert into audit (actor, action, object_kind, object_id, before, after, request_id, reason, revision)
+    select ${actor}::text, texts ->> 0, texts ->> 1, texts ->> 2, before, after, ${requestId}::text, ${reason}::text, ${revision}::bigint
+    from ${documentRows(rows)}`.execute(trx)
 }
 
 /** Which entries are meant; all of it that is given must hold. */

@@ -4,10 +4,11 @@
  * A change of several policies gives each a number of its own, since regions page through changes by number. The
  * revision is the last of them, and nobody has seen the others: all are committed at once.
  */
+import { setImmediate as turn } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { assert } from '../core/assert.ts'
 import { type AuditChange, type ChangeContext, recordAudits } from './audit.ts'
-import { namesOf, rowsOf } from './json-rows.ts'
+import { documentRows } from './json-rows.ts'
 import { type Db, inTransaction, lockPlane, type Trx } from './plane.ts'
 
 /** A document that a change made, replaced or removed. */
@@ -28,24 +29,16 @@ interface RecordedChange extends DocumentChange {
   readonly action: string
 }
 
-/** Rows of one statement: with their documents some megabytes, and more than a large change has. */
-const ROWS_PER_INSERT = 5_000
-
-const CHANGE_COLUMNS = {
-  revision: 'bigint',
-  position: 'integer',
-  action: 'text',
-  object_kind: 'text',
-  object_id: 'text',
-  before: 'jsonb',
-  after: 'jsonb',
-} as const
+/** Rows of one statement: with their documents a megabyte, so that a large change keeps both sides at work. */
+const ROWS_PER_INSERT = 2_500
 
 /** What a change is a part of. */
 export interface ChangeScope {
   readonly trx: Trx
   /** Changes of the plane that were carried out in it. */
   readonly finished: PlaneChange[]
+  /** It is undone once it was looked at, so its history is not written. */
+  readonly isPlanned?: boolean
 }
 
 export interface PlaneContext extends ChangeContext {
@@ -76,15 +69,18 @@ export class PlaneChange {
   readonly #audits: AuditChange[] = []
   readonly #changes: RecordedChange[] = []
 
-  private constructor(trx: Trx, context: ChangeContext, revision: number) {
+  readonly #isPlanned: boolean
+
+  private constructor(trx: Trx, context: PlaneContext, revision: number) {
     this.trx = trx
     this.context = context
     this.#before = revision
     this.#revision = revision
+    this.#isPlanned = context.scope?.isPlanned === true
   }
 
   /** Makes every other change wait until the transaction ends: what is read from here on stays true until then. */
-  static async begin(trx: Trx, context: ChangeContext): Promise<PlaneChange> {
+  static async begin(trx: Trx, context: PlaneContext): Promise<PlaneChange> {
     return new PlaneChange(trx, context, await lockPlane(trx))
   }
 
@@ -128,24 +124,46 @@ export class PlaneChange {
       .insertInto('revisions')
       .values({ number, first: this.#before + 1, actor, reason, request_id })
       .execute()
-    const rows = this.#changes.map(({ action, kind, id, before, after }, position) => ({
-      revision: number,
-      position,
-      action,
-      object_kind: kind,
-      object_id: id,
-      before,
-      after,
-    }))
-    for (let start = 0; start < rows.length; start += ROWS_PER_INSERT) {
-      const page = rows.slice(start, start + ROWS_PER_INSERT)
-      await sql`
-        insert into revision_changes (${namesOf(CHANGE_COLUMNS)})
-        select ${namesOf(CHANGE_COLUMNS)} from ${rowsOf(page, CHANGE_COLUMNS)}`.execute(this.trx)
-    }
-    for (let start = 0; start < this.#audits.length; start += ROWS_PER_INSERT) {
-      const page = this.#audits.slice(start, start + ROWS_PER_INSERT)
-      await recordAudits(this.trx, { ...this.context, revision: number }, page)
-    }
+    if (this.#isPlanned) return
+    const { context, trx } = this
+    await writePages(this.#changes, (page, start) =>
+      recordChanges(trx, { revision: number, start }, page),
+    )
+    await writePages(this.#audits, (page) =>
+      recordAudits(trx, { ...context, revision: number }, page),
+    )
   }
+}
+
+/** Two pages at a time: Postgres carries out the one while the next is written as JSON. */
+async function writePages<T>(
+  rows: readonly T[],
+  write: (page: readonly T[], start: number) => Promise<void>,
+): Promise<void> {
+  let earlier = Promise.resolve()
+  for (let start = 0; start < rows.length; start += ROWS_PER_INSERT) {
+    const next = write(rows.slice(start, start + ROWS_PER_INSERT), start)
+    // Of two that fail the first is told; the transaction is undone all the same.
+    next.catch(() => {})
+    await turn()
+    await earlier
+    earlier = next
+  }
+  await earlier
+}
+
+async function recordChanges(
+  trx: Trx,
+  { revision, start }: { readonly revision: number; readonly start: number },
+  changes: readonly RecordedChange[],
+): Promise<void> {
+  const rows = changes.map(({ action, kind, id, before, after }) => ({
+    texts: [action, kind, id],
+    before,
+    after,
+  }))
+  await sql`
+    insert into revision_changes (revision, position, action, object_kind, object_id, before, after)
+    select ${revision}::bigint, ${start} + ord - 1, texts ->> 0, texts ->> 1, texts ->> 2, before, after
+    from ${documentRows(rows)}`.execute(trx)
 }

@@ -43,7 +43,7 @@ export function planOf(planned: PlannedChange): Plan {
   const { changes, after } = planned
   const pairs = pairsOf(planned).filter(isOther)
   const warnings = [
-    ...[...after.values()].flatMap((policy) => reviewWarnings(policy, planned.members)),
+    ...firstReviews(after.values(), planned.members),
     ...pairs.flatMap(restartWarnings),
     ...pairs.slice(0, LIMITS_MAX).flatMap((pair) => starvedWarnings(pair, planned)),
   ]
@@ -141,6 +141,19 @@ function keysOver(pairs: readonly LimitPair[], planned: PlannedChange): Plan['ke
       const capacity = kept.get(limitId)?.capacity ?? 0
       return { domain, policy, limit, key, used, capacity }
     })
+}
+
+/** As many as are shown: a change of thousands of policies is not reviewed to the end for those that are left out. */
+function firstReviews(
+  policies: Iterable<StoredPolicy>,
+  members: readonly RegionId[],
+): readonly InputProblem[] {
+  const warnings: InputProblem[] = []
+  for (const policy of policies) {
+    if (warnings.length >= WARNINGS_MAX) break
+    warnings.push(...reviewWarnings(policy, members))
+  }
+  return warnings
 }
 
 function reviewWarnings(
