@@ -2,6 +2,7 @@
 import { floorOf } from '../../../shared/core/base-split.ts'
 import type { CounterId } from '../../../shared/core/descriptor.ts'
 import { DRIFT } from '../../../shared/core/ledger/constants.ts'
+import { limitOf } from '../../../shared/core/ledger/draft.ts'
 import { heldFrom } from '../../../shared/core/ledger/rows.ts'
 import type { LedgerLimit } from '../../../shared/core/ledger/types.ts'
 import { POOL_UNITS } from '../../../shared/core/units.ts'
@@ -35,6 +36,22 @@ export function checkPool(sites: readonly Site[], ids: readonly CounterId[]): vo
   }
 }
 
+/** anytime, open epochs included: the parts of all regions together never pass the pool. */
+export function checkBases(sites: readonly Site[], limitIds: Iterable<number>): void {
+  for (const limitId of limitIds) {
+    const parts = sites.map(({ store }) => store.homePart(limitId))
+    const sum = parts.reduce((all, part) => all + part, 0)
+    if (sum > POOL_UNITS) throw new Violation('base', `${limitId} ${sum} of ${parts.join(' + ')}`)
+  }
+}
+
+/** anytime: nothing that a store holds was written under an older fence than the store had. */
+export function checkFences(sites: readonly Site[]): void {
+  for (const { region, store } of sites) {
+    if (store.staleWrites > 0) throw new Violation('fence', `${region} took a write of before`)
+  }
+}
+
 /** anytime: what a borrower holds is at most what its lender has out to it. */
 export function checkPairs(sites: readonly Site[]): void {
   for (const lender of sites) {
@@ -52,7 +69,8 @@ function checkPair(lender: Site, borrower: Site): void {
     const held = heldFrom(row.borrowed[lender.region], pair, borrower.daemon.nowMs())
     // A lender that forgot its loans is on its floor until they are over.
     const isForgetful = lender.daemon.state.incarnation !== pair?.borrow.incarnation
-    if (held === 0 || isForgetful || lender.daemon.state.limits === null) continue
+    // Nobody enforces what a reset has ended, once the lender knows of it.
+    if (held === 0 || isForgetful || limitOf(lender.daemon.state, id) === null) continue
     const loan = lender.daemon.state.keys.get(id)?.row.lent[borrower.region]
     const out = loan === undefined ? 0 : loan.lent - loan.returned
     if (held > out) {
@@ -75,7 +93,7 @@ export function checkFloors(
     .filter(({ limit }) => limit.epoch === 0)
   for (const site of sites) {
     for (const { id, limit } of steady) {
-      if (!isAtRest(site, limit)) continue
+      if (!isAtRest(site, limit) || !site.store.enforces(id)) continue
       const floor = floorOf(limit.base[site.region] ?? 0, limit)
       const share = site.store.effective(id, site.daemon.storeMs())
       if (share < floor) throw new Violation('floor', `${site.region} has ${share} of ${floor}`)

@@ -16,7 +16,7 @@ import type {
   ShareWrite,
 } from '../../../shared/core/ledger/types.ts'
 import type { Mutant } from '../mutants.ts'
-import type { Random } from './random.ts'
+import { Random } from './random.ts'
 import type { Scheduler } from './scheduler.ts'
 import type { Plane, StoreModel } from './store.ts'
 
@@ -46,6 +46,8 @@ export class DaemonModel {
   #isUrgent = false
   #sentMs = Number.NEGATIVE_INFINITY
   #outcomes: ReadonlyMap<string, ShareOutcome> | null = null
+  /** How late a write arrives that its daemon has given up on. */
+  readonly #lateness = new Random(1)
   /** When the last write asked for reaches the store: they arrive in order. */
   #dueMs = 0
   #clock: Clock
@@ -257,7 +259,7 @@ export class DaemonModel {
     late: readonly (() => void)[],
     done: () => void,
   ): void {
-    const { random, mutant, store, scheduler } = this.#setting
+    const { mutant, store, scheduler } = this.#setting
     if (mutant.ignoresDoubt === true) {
       const writes = effect.kind === 'write-shares' ? effect.writes : []
       this.#outcomes = new Map(writes.map(({ id }) => [id, 'written']))
@@ -266,8 +268,12 @@ export class DaemonModel {
       return
     }
     this.#later(() => this.start(store.isServing ? 'kept' : 'held'))
-    if (mutant.skipsFence !== true) return
-    for (const part of late) scheduler.after(random.between(5, 200), part)
+    const { fence } = store
+    for (const part of late) {
+      scheduler.after(this.#lateness.between(5, 200), () => {
+        if (store.admitsWrite(fence, mutant.skipsFence !== true)) part()
+      })
+    }
   }
 
   #writeShare(write: ShareWrite): ShareOutcome {

@@ -17,6 +17,9 @@ export const FAIR: Weather = { delayMs: 50, jitterMs: 2, loss: 0, repeat: 0, str
 /** Longest that a straggler is held up: well over the length of a loan. */
 const STRAGGLE_MS_MAX = 25_000
 
+/** Records that can be brought again: more than are sent while a loan lasts. */
+const KEPT_MAX = 100
+
 /** Carries each record to every other region, or not; each direction of each link by itself. */
 export class Network {
   weather: Weather
@@ -24,6 +27,7 @@ export class Network {
   readonly #random: Random
   readonly #receivers = new Map<string, (record: RegionRecord) => void>()
   readonly #cut = new Set<string>()
+  readonly #kept: RegionRecord[] = []
   sent = 0
 
   constructor(scheduler: Scheduler, random: Random, weather: Weather) {
@@ -49,9 +53,21 @@ export class Network {
     this.#cut.clear()
   }
 
+  healOne(from: string, to: string): void {
+    this.#cut.delete(`${from} ${to}`)
+  }
+
+  /** Brings a record again, though links be cut: it was on its way. The newest has age 0. */
+  bringAgain(age: number, to: string): void {
+    const record = this.#kept.at(-1 - age)
+    if (record !== undefined) this.#receivers.get(to)?.(record)
+  }
+
   /** `via`: where it is sent from, when that is another way than its region's own. */
   send(record: RegionRecord, via: string = record.from): void {
     this.sent += 1
+    this.#kept.push(record)
+    if (this.#kept.length > KEPT_MAX) this.#kept.shift()
     for (const [region, receive] of this.#receivers) {
       // A bus may well bring a region its own record.
       const isEcho = region === record.from && !this.#random.chance(0.05)

@@ -18,8 +18,8 @@ export class Planner {
   readonly #adopted = new Map<number, Set<string>>()
   readonly #certificates = new Map<string, Certificate>()
   readonly #isPatient: boolean
-  /** Limits whose capacity is smaller than it was. */
-  readonly lowered = new Set<number>()
+  /** Limits whose capacity is not what it was. */
+  readonly resized = new Set<number>()
   epochs = 0
   removals = 0
 
@@ -58,13 +58,27 @@ export class Planner {
 
   /** Lowers a limit to a part of itself, once. */
   lower(limitId: number, part: number): boolean {
+    if (this.resized.has(limitId)) return false
+    return this.resize(limitId, part)
+  }
+
+  /** Lowers or raises a limit. */
+  resize(limitId: number, factor: number): boolean {
     const limit = this.plane.limits.get(limitId)
-    if (limit === undefined || this.lowered.has(limitId)) return false
-    this.lowered.add(limitId)
+    if (limit === undefined) return false
+    this.resized.add(limitId)
     const [capacity, burst] = [limit.capacity, limit.burst].map((tokens) =>
-      Math.max(1, Math.floor(tokens * part)),
+      Math.max(1, Math.floor(tokens * factor)),
     )
     this.#change({ ...limit, capacity: capacity ?? 1, burst: burst ?? 1 })
+    return true
+  }
+
+  /** Starts a limit's usage anew: counters with other names. */
+  resetUsage(limitId: number): boolean {
+    const limit = this.plane.limits.get(limitId)
+    if (limit === undefined) return false
+    this.#change({ ...limit, usageEpoch: limit.usageEpoch + 1 })
     return true
   }
 

@@ -2,6 +2,7 @@
  * One region's Redis, as far as the ledger can tell: shares with ledger rows, pairs, home parts, and buckets and
  * windows that admit by them. It answers, restarts empty, or is gone; it never half-answers.
  */
+import { parseCounterId } from '../../../shared/core/counter-id.ts'
 import type { CounterId } from '../../../shared/core/descriptor.ts'
 import { CLOCK_SKEW_MAX_MS } from '../../../shared/core/ledger/constants.ts'
 import type {
@@ -52,13 +53,18 @@ export class StoreModel {
   readonly shares = new Map<CounterId, StoredShare>()
   readonly tallies = new Map<CounterId, Tally>()
   readonly noticed = new Set<CounterId>()
+  /** Writes of an older fence that were carried out, and those that were refused. */
+  staleWrites = 0
+  refusedWrites = 0
   readonly #levels = new Map<CounterId, Level>()
   readonly #ids: readonly CounterId[]
+  readonly #usageEpochs: ReadonlyMap<CounterId, number>
   readonly #limitOf: (id: CounterId) => LedgerLimit
 
   constructor(ids: readonly CounterId[], limitOf: (id: CounterId) => LedgerLimit) {
     this.#limitOf = limitOf
     this.#ids = ids
+    this.#usageEpochs = new Map(ids.map((id) => [id, parseCounterId(id)?.usageEpoch ?? 0]))
     this.wipe(0)
   }
 
@@ -86,17 +92,35 @@ export class StoreModel {
 
   /** Units that enforcers may use of a key at this instant. */
   effective(id: CounterId, storeMs: number): number {
-    if (!this.isServing || this.isFencedOff) return 0
+    if (!this.isServing || this.isFencedOff || this.isRecovering || !this.enforces(id)) return 0
     const part = this.homes.get(this.#limit(id).id)
     const share = this.shares.get(id)
     const home = share?.home ?? part ?? 0
-    if (this.isRecovering) return 0
     return home + (share !== undefined && storeMs < share.expiresAtStoreMs ? share.borrowed : 0)
+  }
+
+  /** What the region may use of a key without loans. */
+  homePart(limitId: number): number {
+    if (!this.isServing || this.isFencedOff || this.isRecovering) return 0
+    return this.homes.get(limitId) ?? 0
+  }
+
+  /** False for counters of usage before a reset that this region knows of, and of one that it does not know of. */
+  enforces(id: CounterId): boolean {
+    return this.#limit(id).usageEpoch === this.#usageEpochs.get(id)
+  }
+
+  /** Whether a write under `fence` is carried out; it is refused when a later one was taken. */
+  admitsWrite(fence: number, checksFence: boolean): boolean {
+    if (fence >= this.fence) return true
+    if (checksFence) this.refusedWrites += 1
+    else this.staleWrites += 1
+    return !checksFence
   }
 
   /** Admits what fits of `attempts` tokens and returns how many that were. */
   attempt(id: CounterId, attempts: number, storeMs: number): number {
-    if (!this.isServing || this.isFencedOff || attempts === 0) return 0
+    if (!this.isServing || this.isFencedOff || attempts === 0 || !this.enforces(id)) return 0
     const limit = this.#limit(id)
     const room =
       limit.algorithm === 'fixed_window'

@@ -8,7 +8,15 @@ import type { CounterId } from '../../../shared/core/descriptor.ts'
 import { CLOCK_SKEW_MAX_MS, DRIFT, TICK_MS } from '../../../shared/core/ledger/constants.ts'
 import type { LedgerLimit, RegionRecord } from '../../../shared/core/ledger/types.ts'
 import { FAITHFUL, type Mutant } from '../mutants.ts'
-import { checkFloors, checkPairs, checkPool, Reference, type Site } from './checks.ts'
+import {
+  checkBases,
+  checkFences,
+  checkFloors,
+  checkPairs,
+  checkPool,
+  Reference,
+  type Site,
+} from './checks.ts'
 import { type Clock, DaemonModel } from './daemon.ts'
 import { Network, type Weather } from './network.ts'
 import { Planner } from './planner.ts'
@@ -22,6 +30,8 @@ export interface WorldOptions {
   readonly limits: readonly LedgerLimit[]
   /** Keys of each limit: they share the terms of a pair. One when left out. */
   readonly keys?: number
+  /** How often each limit's usage may be reset. */
+  readonly resets?: number
   readonly weather: Weather
   /** Offered tokens a second of a key in a region at an instant. */
   readonly demand: (id: CounterId, region: string, nowMs: number) => number
@@ -45,6 +55,14 @@ const ANNOUNCE_AGAIN_MS = 10_000
 export function keyOf(limit: LedgerLimit, place = 0): CounterId {
   const name = place === 0 ? 'k=v' : `k=v${place}`
   return counterId({ group: 0, limitId: limit.id, usageEpoch: limit.usageEpoch, name })
+}
+
+/** All keys of a limit, those that resets bring included. */
+function keysOf(limit: LedgerLimit, keys: number, resets: number): readonly CounterId[] {
+  return Array.from({ length: (resets + 1) * keys }, (_, place) => {
+    const usageEpoch = limit.usageEpoch + Math.floor(place / keys)
+    return keyOf({ ...limit, usageEpoch }, place % keys)
+  })
 }
 
 /** How a daemon is reached that led a region and does not know that another does. */
@@ -89,8 +107,9 @@ export class World {
   constructor(options: WorldOptions) {
     this.#options = options
     this.random = new Random(options.seed)
+    const { keys: places = 1, resets = 0 } = options
     const keys = options.limits.flatMap((limit) =>
-      Array.from({ length: options.keys ?? 1 }, (_, place) => ({ limit, id: keyOf(limit, place) })),
+      keysOf(limit, places, resets).map((id) => ({ limit, id })),
     )
     this.#limitIds = new Map(keys.map(({ limit, id }) => [id, limit.id]))
     this.ids = [...this.#limitIds.keys()]
@@ -116,12 +135,14 @@ export class World {
   }
 
   check(): void {
-    checkPool(this.sites, this.ids)
+    checkFences(this.sites)
     checkPairs(this.sites)
+    checkBases(this.sites, this.planner.plane.limits.keys())
+    checkPool(this.sites, this.ids)
     // What was lent before a limit was lowered may be of the floor that it has since.
-    const steady = this.ids.filter((id) => !this.planner.lowered.has(this.limitOf(id).id))
+    const steady = this.ids.filter((id) => !this.planner.resized.has(this.limitOf(id).id))
     checkFloors(this.sites, steady, (id) => this.limitOf(id))
-    if (this.planner.lowered.size > 0) this.#followLimits()
+    if (this.planner.resized.size > 0) this.#followLimits()
   }
 
   limitOf(id: CounterId): LedgerLimit {
@@ -206,6 +227,18 @@ export class World {
   /** A smaller capacity for one limit, once; each region applies it when it hears of it. */
   lowerLimit(limitId: number, part: number): void {
     if (this.planner.lower(limitId, part)) this.#announce()
+  }
+
+  /** Another capacity for one limit; each region applies it when it hears of it. */
+  resizeLimit(limitId: number, factor: number): void {
+    if (this.planner.resize(limitId, factor)) this.#announce()
+  }
+
+  /** Counters of one limit that begin anew, as often as the world has keys for. */
+  resetUsage(limitId: number): void {
+    const epoch = this.planner.plane.limits.get(limitId)?.usageEpoch ?? 0
+    if (epoch >= (this.#options.resets ?? 0)) return
+    if (this.planner.resetUsage(limitId)) this.#announce()
   }
 
   /** The references allow what the largest limit does that some region still enforces. */

@@ -78,6 +78,18 @@ export function runStock(
   steps: number,
   mutant: Mutant | null,
 ): { readonly spent: number } {
+  const { random, acts, spent } = openStock(seed, mutant)
+  const { spend, ask, answer, receive, open, lose, resplit, fault, serve, pass } = acts
+  const actions = [
+    ...[spend, spend, spend],
+    ...[ask, answer, receive, open, lose, resplit, fault, serve, pass],
+  ]
+  for (let step = 0; step < steps; step++) random.pick(actions)()
+  return { spent: spent() }
+}
+
+/** The same by acts that the caller chooses; the seed decides who acts and how. */
+export function openStock(seed: number, mutant: Mutant | null) {
   const random = randomOf(seed)
   const chance = (percent: number): boolean => random.below(100) < percent
   const names = ['a', 'b', 'c', 'd'].slice(0, 2 + random.below(3))
@@ -245,32 +257,30 @@ export function runStock(
     }
   }
 
-  const actions = [
-    () => spend(random.pick(regions)),
-    () => spend(random.pick(regions)),
-    () => spend(random.pick(regions)),
-    () => ask(random.pick(regions)),
-    () => answerOne(),
-    () => receiveOne(),
-    () => open(random.pick(regions)),
-    () => {
+  const acts = {
+    spend: () => spend(random.pick(regions)),
+    ask: () => ask(random.pick(regions)),
+    answer: () => answerOne(),
+    receive: () => receiveOne(),
+    open: () => open(random.pick(regions)),
+    lose: () => {
       asks = asks.filter(() => !chance(20))
       answers = answers.filter(() => !chance(10))
     },
-    () => {
+    resplit: () => {
       if (chance(20)) split = newSplit()
     },
-    () => {
+    fault: () => {
       if (chance(40)) fault(random.pick(regions))
     },
-    () => {
+    serve: () => {
       for (const region of regions) if (!region.redis.serving && chance(50)) openStore(region, true)
     },
-    () => {
+    pass: () => {
       if (chance(30)) isPostgresUp = true
       nowUs += random.below(WINDOW_US / 40)
     },
-  ]
-  for (let step = 0; step < steps; step++) random.pick(actions)()
-  return { spent: [...spentIn.values()].reduce((all, one) => all + one, 0) }
+  }
+  const spent = (): number => [...spentIn.values()].reduce((all, one) => all + one, 0)
+  return { random, acts, spent }
 }
