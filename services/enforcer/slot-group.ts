@@ -73,10 +73,11 @@ export interface GroupResult {
 }
 
 /**
- * Reads of newer policies that one check waits for. One is enough unless policies change again meanwhile; if
- * some more are not, the region's own records disagree, and waiting longer helps nobody.
+ * Reads of newer policies that one check waits for. One is enough unless policies change again meanwhile, and hundreds of
+ * changes in a second can outrun a check some times in a row; if so many reads are not enough, the region's own records
+ * disagree, and waiting longer helps nobody.
  */
-export const REROUTES_MAX = 4
+export const REROUTES_MAX = 16
 
 /**
  * Decides a group; cost 0 reads. Policies that turn out stale are read again first.

@@ -63,6 +63,7 @@ describe('a policy', () => {
       epoch: 1,
       isEpochOpen: false,
       base: { 'us-east-1': 600_000, 'eu-west-1': 400_000 },
+      inForce: { capacity: 10_000, burst: 10_000, lending: 'free' },
     })
   })
 
