@@ -26,6 +26,13 @@ const ANSWERING_MS = 1_000
 /** How long taking leave of Redis may take, one step; when it hangs, leases and the roll end by themselves. */
 const LEAVING_MS = 250
 
+/**
+ * How long a process that shares its ports waits for its policies before it takes requests. The others answer meanwhile;
+ * with Redis away there is nothing to wait for, and health must be answered.
+ */
+const WARM_UP_MS = 2_000
+const WARM_UP_LOOK_MS = 10
+
 export interface Serving {
   readonly config: EnforcerConfig
   readonly log: Logger
@@ -37,7 +44,15 @@ export interface Serving {
 export async function serveEnforcer(serving: Serving): Promise<void> {
   const enforcer = await openEnforcer(serving)
   await startLoops(serving, enforcer)
+  if (serving.worker !== null) await whenPoliciesAreKnown(enforcer)
   await listen(serving, enforcer)
+}
+
+async function whenPoliciesAreKnown(enforcer: Enforcer): Promise<void> {
+  const endMs = performance.now() + WARM_UP_MS
+  while (enforcer.policies.current() === null && performance.now() < endMs) {
+    await delay(WARM_UP_LOOK_MS)
+  }
 }
 
 async function openEnforcer(serving: Serving): Promise<Enforcer> {
