@@ -11,6 +11,7 @@ import {
   weightSteps,
   weightsOfSteps,
 } from '../../../shared/protocol/policy.ts'
+import { applyFiles } from '../apply-client.ts'
 import { CliError, EXIT } from '../errors.ts'
 import { parseEnvoyConfig } from '../import/envoy-config.ts'
 import { type EnvoyFile, envoyPolicies, mergeProblems } from '../import/envoy-policies.ts'
@@ -18,7 +19,7 @@ import type { FiledFinding, Imported, Split } from '../import/imported.ts'
 import { parseLimitadorLimits } from '../import/limitador-limits.ts'
 import { limitadorPolicies } from '../import/limitador-policies.ts'
 import { type Io, say } from '../io.ts'
-import { applyPolicy } from '../policy-client.ts'
+import type { FiledPolicy } from '../policy-files.ts'
 import { adminOf } from '../settings.ts'
 import { adminFlags, printLines, withAdminFlags, withExamples } from './common.ts'
 
@@ -170,17 +171,24 @@ async function writeFiles(folder: string, policies: readonly PolicyInput[], io: 
   }
 }
 
-/** One after the other: of two wildcards that both fit, the policy that was created first governs. */
+/** All or none. They keep their order: of two wildcards that both fit, the policy that was created first governs. */
 async function applyAll(
   flags: ImportFlags,
   policies: readonly PolicyInput[],
   io: Io,
 ): Promise<void> {
-  const client = adminOf(flags, io)
-  for (const policy of policies) {
-    const { domain, name, result, revision } = await applyPolicy(client, policy)
-    printLines(io, [`${domain}/${name} ${result} (revision ${revision})`])
-  }
+  const filed = policies.map((policy): FiledPolicy => {
+    const where = `${policy.domain}/${policy.name}`
+    return { document: policyDocumentSchema.parse(policy), where, locate: () => where }
+  })
+  const { items } = await applyFiles({ client: adminOf(flags, io), policies: filed })
+  printLines(
+    io,
+    items.map(
+      ({ domain, name, outcome, revision }) =>
+        `${domain}/${name} ${outcome} (revision ${revision})`,
+    ),
+  )
 }
 
 function documentsOf(policies: readonly PolicyInput[]): string {

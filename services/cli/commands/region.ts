@@ -12,8 +12,17 @@ import type { Io } from '../io.ts'
 import { outputFlags, show, withOutput, withWatch } from '../output.ts'
 import { registerRegions } from '../plane/register.ts'
 import { adminOf } from '../settings.ts'
-import { adminFlags, printJson, printLines, withAdminFlags, withExamples } from './common.ts'
+import {
+  adminFlags,
+  printJson,
+  printLines,
+  withAdminFlags,
+  withExamples,
+  withWriteFlags,
+  writeFlags,
+} from './common.ts'
 import { addRegionLags } from './lags.ts'
+import { tellPlan } from './plan.ts'
 
 const listFlags = adminFlags.extend(outputFlags.shape)
 const certifyFlags = adminFlags.extend({
@@ -101,14 +110,17 @@ function addMove(region: Command, io: Io, name: 'drain' | 'resume', what: string
     .argument('<region>', 'name of the region')
     .description(what)
     .action(async (id: string, options: unknown) => {
-      const flags = adminFlags.parse(options)
-      const path = `${pathOf(id)}/${name}`
-      const { body } = await adminOf(flags, io).call({ method: 'POST', path })
+      const flags = writeFlags.parse(options)
+      const client = adminOf(flags, io)
+      const request = { method: 'POST', path: `${pathOf(id)}/${name}` } as const
+      if (flags.dryRun) return await tellPlan(client, request, flags, io)
+      const { body } = await client.call(request)
       tell(io, flags, parseReply(regionReplySchema, body))
     })
-  withExamples(withAdminFlags(command), [
+  withExamples(withWriteFlags(command), [
     `quotaplane region ${name} eu-west-1`,
-    `quotaplane region ${name} eu-west-1 --json`,
+    `quotaplane region ${name} eu-west-1 --dry-run`,
+    `quotaplane region ${name} eu-west-1 --reason "work on the site"`,
   ])
 }
 

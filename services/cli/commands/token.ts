@@ -23,7 +23,8 @@ import {
 
 const EXPIRES_DAYS_MAX = 3_650
 
-const createFlags = adminFlags.extend({
+const reasonFlags = adminFlags.extend({ reason: z.string().optional() })
+const createFlags = reasonFlags.extend({
   scopes: z.array(z.string()),
   domains: z.array(z.string()).optional(),
   expiresInDays: z.number().optional(),
@@ -50,6 +51,7 @@ function addCreate(token: Command, io: Io): void {
     .requiredOption('--scopes <scopes>', `separated by commas: ${SCOPES.join(', ')}`, commaList)
     .option('--domains <domains>', 'limit it to these domains (default: all)', commaList)
     .option('--expires-in-days <days>', 'end it by itself', wholeNumber(1, EXPIRES_DAYS_MAX))
+    .option('--reason <why>', 'why, for the audit log')
     .action(async (name: string, options: unknown) => {
       const { scopes, domains, expiresInDays, ...flags } = createFlags.parse(options)
       const answer = await adminOf(flags, io).call({
@@ -102,8 +104,9 @@ function addRevoke(token: Command, io: Io): void {
     .command('revoke')
     .description('revoke a token for good; every admin refuses it within seconds')
     .argument('<name-or-id>', 'as `token list` shows it')
+    .option('--reason <why>', 'why, for the audit log')
     .action(async (which: string, options: unknown) => {
-      const flags = adminFlags.parse(options)
+      const flags = reasonFlags.parse(options)
       const tokens = await readTokens(flags, false, io)
       const found = tokens.find(({ id, name }) => id === which || name === which)
       if (found === undefined) {
@@ -121,7 +124,7 @@ function addRevoke(token: Command, io: Io): void {
     })
   withExamples(withAdminFlags(command), [
     'quotaplane token revoke ci',
-    'quotaplane token revoke ci --json',
+    'quotaplane token revoke ci --reason "the laptop is lost"',
   ])
 }
 

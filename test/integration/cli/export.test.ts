@@ -30,6 +30,10 @@ describe('quotaplane import --apply and export', () => {
     const applied = await run(ENVOY, 'import', 'envoy', '-', '--apply')
     expect(applied).toMatchObject({ exitCode: 0, err: '' })
     expect(applied.out.split('\n').filter((line) => line.includes('created'))).toHaveLength(3)
+    const [newest] = (await admin.call('GET', '/v1/revisions?limit=1')).body.items
+    expect(newest.changes.map(({ action }: { action: string }) => action)).toEqual(
+      Array(3).fill('policy.create'),
+    )
     const exported = await run('', 'export', '--domain', 'edge_proxy')
     expect(exported).toMatchObject({ exitCode: 0, err: '' })
     expect(exported.out).toMatch(/split:\n\s+eu-west-1: 50\n\s+us-east-1: 50/)

@@ -37,4 +37,17 @@ describe('quotaplane region register', () => {
     expect(refused.err).toContain('lower-case letters')
     expect((await run('region', 'list', '-o', 'name')).out).not.toContain('sa-east-9')
   })
+
+  it('plans a drain without carrying it out, and keeps the reason of one that is', async () => {
+    await run('region', 'register', 'us-east-1', 'eu-west-1')
+    const planned = await run('region', 'drain', 'eu-west-1', '--dry-run')
+    expect(planned).toMatchObject({ exitCode: 0 })
+    expect(planned.out).toContain('Dry run: nothing was changed.')
+    const state = async () => (await admin.call('GET', '/v1/regions/eu-west-1')).body.state
+    expect(await state()).toBe('active')
+    await run('region', 'drain', 'eu-west-1', '--reason', 'work on the site')
+    expect(await state()).not.toBe('active')
+    const { items } = (await admin.call('GET', '/v1/audit?limit=1')).body
+    expect(items[0]).toMatchObject({ objectId: 'eu-west-1', reason: 'work on the site' })
+  })
 })
