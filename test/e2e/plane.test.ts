@@ -206,7 +206,9 @@ async function changesTheLimit(plane: PlaneDescription): Promise<void> {
   const unknown = POLICY.replaceAll('eu-west-1', 'mars-1')
   const refused = await quotaplaneHere(apply, { env, input: unknown })
   expect(refused.exitCode).toBe(1)
-  expect(refused.err).toMatch(/standard input:10: limits\[0\]\.split\.mars-1: mars-1 is not a registered region/)
+  expect(refused.err).toMatch(
+    /standard input:10: limits\[0\]\.split\.mars-1: mars-1 is not a registered region/,
+  )
 }
 
 /** The capacity by which an enforcer decides the example's checks; reads without spending. */
