@@ -5,6 +5,7 @@ import { compact } from '../data/format.ts'
 import { usePoll } from '../data/poll.ts'
 import { linkTo } from '../data/route.ts'
 import { Freshness } from '../parts/freshness.tsx'
+import { KeyLink } from '../parts/key-link.tsx'
 import { Table } from '../parts/table.tsx'
 
 const BY = { use: 'by use', denial: 'by denials', unmet: 'by unmet demand' } as const
@@ -55,19 +56,7 @@ export function Keys({ api, route }: ViewProps) {
         rows={rows.slice(0, 100)}
         keyOf={(row) => `${row.limitId} ${row.key}`}
         columns={[
-          {
-            name: 'Key',
-            cell: (row) => (
-              <a
-                href={linkTo('policies', [row.domain, row.policy], {
-                  limit: row.limit,
-                  key: row.key,
-                })}
-              >
-                {row.key}
-              </a>
-            ),
-          },
+          { name: 'Key', cell: (row) => <KeyLink of={row} /> },
           { name: 'Policy', cell: (row) => `${row.domain} / ${row.policy}` },
           { name: 'Admitted', isNumber: true, cell: (row) => compact(row.total.admitted) },
           { name: 'Denied', isNumber: true, cell: (row) => compact(row.total.denied) },

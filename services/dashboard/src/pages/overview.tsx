@@ -7,9 +7,9 @@ import type { LagsReply, UsageTopReply } from '../../../../shared/protocol/readi
 import type { ViewProps } from '../app.tsx'
 import { age, compact, full, percent } from '../data/format.ts'
 import { usePoll } from '../data/poll.ts'
-import { linkTo } from '../data/route.ts'
 import { largestShareSum, ratesByRegion } from '../data/sums.ts'
 import { Freshness, useIsStale } from '../parts/freshness.tsx'
+import { KeyLink } from '../parts/key-link.tsx'
 import { Meter, Status, type Tone } from '../parts/status.tsx'
 import { Table } from '../parts/table.tsx'
 
@@ -183,19 +183,7 @@ function DeniedKeys({ top }: { readonly top: UsageTopReply | null }) {
       rows={rows}
       keyOf={(row) => `${row.limitId} ${row.key}`}
       columns={[
-        {
-          name: 'Key',
-          cell: (row) => (
-            <a
-              href={linkTo('policies', [row.domain, row.policy], {
-                limit: row.limit,
-                key: row.key,
-              })}
-            >
-              {row.key}
-            </a>
-          ),
-        },
+        { name: 'Key', cell: (row) => <KeyLink of={row} /> },
         { name: 'Policy', cell: (row) => `${row.domain} / ${row.policy}` },
         { name: 'Denied', isNumber: true, cell: (row) => compact(row.total.denied) },
         { name: 'Admitted', isNumber: true, cell: (row) => compact(row.total.admitted) },
