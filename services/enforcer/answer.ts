@@ -1,6 +1,5 @@
 /** Turns a verdict into an HTTP answer: its JSON, the rate limit header fields, and what a denial becomes. */
 import { bindingOf, waitSeconds } from '../../shared/core/binding.ts'
-import type { RegionLimit } from '../../shared/core/policy.ts'
 import {
   encodeAnswer,
   encodeDecision,
@@ -26,7 +25,7 @@ export interface AnswerForm {
 
 /** What is the same in all answers of an enforcer. */
 export interface AnswerContext {
-  /** The region's name as JSON. */
+  /** The region's name as JSON of ASCII alone, as all of an answer. */
   readonly regionJson: string
   readonly clock: Clock
   /** False once shutting down has begun. */
@@ -67,23 +66,26 @@ export function answerOverHttp(
 
 /** The JSON of a `CheckAnswer`; it says the request's id where the caller gave it, or needs it to release. */
 export function encodeVerdict(verdict: Verdict, named: NamedAsk, regionJson: string): string {
+  const { allowed, revision, degraded, decided, unlimited, unmatched } = verdict
   let decisions = ''
-  for (const { limit, decision, position } of verdict.decided) {
+  let isTold = named.isCallersId
+  for (const { limit, decision, position } of decided) {
     if (decisions !== '') decisions += ','
     decisions += encodeDecision(limit.template, decision, position)
+    isTold ||= limit.limit.algorithm === 'concurrency'
   }
-  const watched = verdict.watched
+  const watched = verdict.watched.length === 0 ? '' : encodeAllWatched(verdict)
+  const said = { allowed, regionJson, revision, degraded, decisions, watched, unlimited, unmatched }
+  const answer = encodeAnswer(said)
+  return isTold ? withRequestId(answer, named.ask.requestId, verdict.admittedAtUs) : answer
+}
+
+function encodeAllWatched({ watched }: Verdict): string {
+  return watched
     .map(({ kind, limit, decision, position }) =>
       encodeWatched(kind, encodeDecision(limit.template, decision, position)),
     )
     .join(',')
-  const answer = encodeAnswer({ ...verdict, regionJson, decisions, watched })
-  const isTold = named.isCallersId || verdict.decided.some(({ limit }) => isHeld(limit.limit))
-  return isTold ? withRequestId(answer, named.ask.requestId, verdict.admittedAtUs) : answer
-}
-
-function isHeld({ algorithm }: RegionLimit): boolean {
-  return algorithm === 'concurrency'
 }
 
 function setRateLimitHeaders(

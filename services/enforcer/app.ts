@@ -13,6 +13,7 @@ import { OPENAPI } from './openapi.ts'
 import { useReturns } from './return-route.ts'
 import { RLS_JSON_PATH, useRlsJson } from './rls-json-route.ts'
 import type { StoreMemoryWatch } from './store-memory.ts'
+import { WholeMessage } from './whole-message.ts'
 
 export interface EnforcerAppOptions extends AuthorizeOptions {
   readonly log: Logger
@@ -46,7 +47,10 @@ export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance 
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: CHECK_BODY_BYTES_MAX,
     requestTimeout: REQUEST_TIMEOUT_MS,
-    http: { connectionsCheckingInterval: REQUEST_CHECK_INTERVAL_MS },
+    http: {
+      connectionsCheckingInterval: REQUEST_CHECK_INTERVAL_MS,
+      IncomingMessage: WholeMessage,
+    },
     // A request on a connection that is still open is answered, with `Connection: close`, rather than refused.
     return503OnClosing: false,
     frameworkErrors: refuseByFramework,

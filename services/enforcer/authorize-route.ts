@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { senderKey } from '../../shared/core/client-address.ts'
 import { ENTRY_VALUE_BYTES_MAX } from '../../shared/core/descriptor.ts'
 import { QuotaError } from '../../shared/errors.ts'
+import { asciiJson } from '../../shared/protocol/ascii-json.ts'
 import { parseCheckRequest } from '../../shared/protocol/check-request.ts'
 import { answerOverHttp } from './answer.ts'
 import {
@@ -38,7 +39,7 @@ const ANONYMOUS = 'anonymous'
  */
 export function useAuthorize(app: FastifyInstance, options: AuthorizeOptions): void {
   const { region, clock, isRunning } = options
-  const answering = { regionJson: JSON.stringify(region), clock, isRunning }
+  const answering = { regionJson: asciiJson(region), clock, isRunning }
   const rulesOf = rememberQueries((query) => parseAuthorizeQuery(query, options.headers))
   app.get(AUTHORIZE_PATH, async (req, reply) => {
     const rules = rulesOf(req.url)

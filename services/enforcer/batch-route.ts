@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { isQuotaError } from '../../shared/errors.ts'
+import { asciiJson } from '../../shared/protocol/ascii-json.ts'
 import { encodeBatchItem, parseBatch } from '../../shared/protocol/check-batch.ts'
 import { CHECK_BODY_BYTES_MAX, parseCheckRequest } from '../../shared/protocol/check-request.ts'
 import { type AnswerContext, encodeVerdict } from './answer.ts'
@@ -20,7 +21,7 @@ const JSON_TYPE = 'application/json; charset=utf-8'
  */
 export function useBatches(app: FastifyInstance, options: CheckRouteOptions): void {
   const { region, clock, isRunning } = options
-  const context = { regionJson: JSON.stringify(region), clock, isRunning }
+  const context = { regionJson: asciiJson(region), clock, isRunning }
   app.post(BATCH_PATH, { bodyLimit: BODY_BYTES_MAX }, async (req, reply) => {
     const checks = parseBatch(req.body)
     const items = await Promise.all(checks.map((check) => answerItem(options, check, context)))

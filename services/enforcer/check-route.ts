@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { QuotaError } from '../../shared/errors.ts'
+import { asciiJson } from '../../shared/protocol/ascii-json.ts'
 import { parseCheckRequest } from '../../shared/protocol/check-request.ts'
 import type { HeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
@@ -25,7 +26,7 @@ export const CHECK_PATH = '/v1/check'
  */
 export function useChecks(app: FastifyInstance, options: CheckRouteOptions): void {
   const { region, clock, isRunning } = options
-  const answering = { regionJson: JSON.stringify(region), clock, isRunning }
+  const answering = { regionJson: asciiJson(region), clock, isRunning }
   const formOf = rememberQueries((query) => parseCheckQuery(query, options.headers))
   app.post(CHECK_PATH, async (req, reply) => {
     const form = formOf(req.url)

@@ -9,13 +9,16 @@
  */
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import type { FastifyInstance } from 'fastify'
+import { asciiJson } from '../../shared/protocol/ascii-json.ts'
 import { CHECK_BODY_BYTES_MAX, parseCheckRequest } from '../../shared/protocol/check-request.ts'
-import { type AnswerForm, answerOverHttp, type ReplyHead } from './answer.ts'
+import { type AnswerForm, answerOverHttp } from './answer.ts'
 import { CHECK_PATH, type CheckRouteOptions } from './check-route.ts'
+import { AnswerWriter, DirectHead } from './direct-answer.ts'
 import { nameAsk } from './named-ask.ts'
 import { runCheckThen } from './run-check.ts'
+import { WholeMessage } from './whole-message.ts'
 
-/** Puts this way before `app`, on its server. */
+/** Puts this way before `app`, on its server, which must make its requests as `WholeMessage`. */
 export function answerDirectly(app: FastifyInstance, options: CheckRouteOptions): void {
   const server = app.server as Server
   const [framework] = server.listeners('request') as RequestListener[]
@@ -23,30 +26,26 @@ export function answerDirectly(app: FastifyInstance, options: CheckRouteOptions)
   const direct = directAnswer(app, options)
   server.removeListener('request', framework)
   server.on('request', (req: IncomingMessage, res: ServerResponse) => {
-    if (!isPlainCheck(req)) {
-      framework(req, res)
-      return
-    }
-    let body: Buffer | null = null
-    req.on('data', (chunk: Buffer) => {
-      body = body === null ? chunk : Buffer.concat([body, chunk])
-    })
-    req.on('end', () => direct(req, res, body ?? Buffer.alloc(0)))
+    if (isPlainCheck(req)) req.whenWhole((body) => direct(req, res, body))
+    else framework(req, res)
   })
 }
 
 /** By all that decides how the framework would read it. */
-function isPlainCheck({ method, url, headers }: IncomingMessage): boolean {
+function isPlainCheck(req: IncomingMessage): req is WholeMessage {
+  const { method, url, headers } = req
   if (url !== CHECK_PATH || method !== 'POST') return false
   if (headers['content-type'] !== 'application/json') return false
   const length = Number(headers['content-length'])
-  return length > 0 && length <= CHECK_BODY_BYTES_MAX && headers['transfer-encoding'] === undefined
+  if (!(length > 0 && length <= CHECK_BODY_BYTES_MAX)) return false
+  return headers['transfer-encoding'] === undefined && req instanceof WholeMessage
 }
 
 function directAnswer(app: FastifyInstance, options: CheckRouteOptions) {
   const { region, clock, isRunning } = options
-  const answering = { regionJson: JSON.stringify(region), clock, isRunning }
+  const answering = { regionJson: asciiJson(region), clock, isRunning }
   const form: AnswerForm = { denialStatus: 200, headers: options.headers }
+  const writer = new AnswerWriter(app.server as Server, clock)
   return (req: IncomingMessage, res: ServerResponse, body: Buffer): void => {
     const otherwise = (): void => answerByFramework(app, req, res, body)
     try {
@@ -54,7 +53,8 @@ function directAnswer(app: FastifyInstance, options: CheckRouteOptions) {
       runCheckThen(options, named.ask, {
         resolve(verdict) {
           const head = new DirectHead()
-          send(res, head, answerOverHttp(head, { verdict, named }, form, answering))
+          const said = answerOverHttp(head, { verdict, named }, form, answering)
+          writer.write({ req, res, head, body: said }, !isRunning())
         },
         reject: otherwise,
       })
@@ -63,27 +63,6 @@ function directAnswer(app: FastifyInstance, options: CheckRouteOptions) {
       otherwise()
     }
   }
-}
-
-class DirectHead implements ReplyHead {
-  status = 200
-  readonly fields: string[] = []
-
-  header(name: string, value: string | number): this {
-    this.fields.push(name, String(value))
-    return this
-  }
-
-  code(status: number): this {
-    this.status = status
-    return this
-  }
-}
-
-function send(res: ServerResponse, { status, fields }: DirectHead, body: string): void {
-  fields.push('content-length', String(Buffer.byteLength(body)))
-  res.writeHead(status, fields)
-  res.end(body)
 }
 
 /** Fields that belong to the connection and not to the answer. */

@@ -1,6 +1,7 @@
 import { bindingOf, waitSeconds } from '../core/binding.ts'
 import type { Decision } from '../core/decision.ts'
 import type { RegionLimit, RegionPolicy } from '../core/policy.ts'
+import { asciiJson } from './ascii-json.ts'
 
 /**
  * One limit's part of an answer. `policy` is `domain/name`; `limit` is the capacity and `limitName` the limit's
@@ -53,7 +54,7 @@ export interface CheckAnswer {
   readonly admittedAtUs?: number
 }
 
-/** The parts of a decision's JSON that only a change of policy changes, written once per limit. */
+/** The parts of a decision's JSON that only a change of policy changes, written once per limit; ASCII, as all of an answer. */
 export interface DecisionTemplate {
   readonly head: string
   readonly numbers: string
@@ -62,9 +63,9 @@ export interface DecisionTemplate {
 
 export function decisionTemplate(policy: RegionPolicy, limit: RegionLimit): DecisionTemplate {
   return {
-    head: `{"policy":${JSON.stringify(`${policy.domain}/${policy.name}`)},"allowed":`,
+    head: `{"policy":${asciiJson(`${policy.domain}/${policy.name}`)},"allowed":`,
     numbers: `,"limit":${limit.nominal ?? limit.capacity},"windowMs":${limit.windowMs},"remaining":`,
-    tail: `,"limitName":${JSON.stringify(limit.name)},"descriptor":`,
+    tail: `,"limitName":${asciiJson(limit.name)},"descriptor":`,
   }
 }
 
@@ -112,7 +113,7 @@ export function withRequestId(
   admittedAtUs: number | null,
 ): string {
   const admitted = admittedAtUs === null ? '' : `,"admittedAtUs":${admittedAtUs}`
-  return `${answer.slice(0, -1)},"requestId":${JSON.stringify(requestId)}${admitted}}`
+  return `${answer.slice(0, -1)},"requestId":${asciiJson(requestId)}${admitted}}`
 }
 
 /** Whole seconds after which a check that met these decisions can pass; null where waiting never helps. */
