@@ -13,6 +13,11 @@ export interface QuotaClientOptions {
    * `degraded` and `decidedBy: 'client'`.
    */
   readonly onUnavailable?: 'allow' | 'deny' | 'throw'
+  /**
+   * For `https:` URLs, PEM texts: the authority of the enforcers' certificates in place of the system's, and this
+   * application's own certificate and key where they ask for one.
+   */
+  readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string }
   /** Connections kept open to each enforcer; 32 unless told. */
   readonly connections?: number
 }
@@ -71,6 +76,7 @@ export class QuotaClient {
     this.#agent = new Agent({
       connections: options.connections ?? 32,
       pipelining: 1,
+      ...(options.tls && { connect: options.tls }),
       keepAliveTimeout: KEEP_ALIVE_MS,
       maxResponseSize: ANSWER_BYTES_MAX,
     })

@@ -1,5 +1,6 @@
 import { Command, CommanderError } from 'commander'
 import { PACKAGE_VERSION } from '../../shared/runtime/assets.ts'
+import { useCertificates } from './certificates.ts'
 import { addAdminCommand } from './commands/admin.ts'
 import { addApplyCommands } from './commands/apply.ts'
 import { addAuditCommand } from './commands/audit.ts'
@@ -50,6 +51,7 @@ function buildProgram(io: Io, setExitCode: (code: number) => void): Command {
     // What follows a command is the command's, also where one above it has a flag of the same name.
     .enablePositionalOptions()
     .exitOverride()
+    .hook('preAction', () => useCertificates(io.env))
     .showHelpAfterError('(add --help for what is possible)')
   addUpCommand(program, io)
   addDemoCommand(program, io)
