@@ -2,7 +2,7 @@
 # Certificates to try TLS with: an authority of its own, and for every name a certificate that serves and asks.
 # For production, take those of your own authority; what the services need is the same files.
 #
-#   deploy/tls/make-certificates.sh FOLDER NAME...
+#   deploy/tls/make-certificates.sh FOLDER NAME...      (DAYS=30: how long they are good, 825 unless told)
 #   deploy/tls/make-certificates.sh certs us-east-1-redis us-east-1-nats us-east-1-sync
 set -eu
 [ $# -ge 2 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
@@ -10,7 +10,7 @@ folder=$1; shift
 umask 077
 mkdir -p "$folder"
 cd "$folder"
-days=825
+days=${DAYS:-825}
 if [ ! -e ca.key ]; then
   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days $days \
     -subj '/CN=quotaplane test authority' -keyout ca.key -out ca.crt 2>/dev/null

@@ -21,6 +21,7 @@ import type { Logger } from '../../shared/runtime/logger.ts'
 import type { Registry } from '../../shared/runtime/metrics.ts'
 import { refuseByFramework, useProblems } from '../../shared/runtime/problem.ts'
 import { cutSpareConnections } from '../../shared/runtime/spare-connections.ts'
+import { type ListenTls, serverTls } from '../../shared/runtime/tls.ts'
 import { type AccessOptions, useAccess } from './access/authenticate.ts'
 import { type AdminMetrics, measureRequests } from './metrics.ts'
 import { useOneChange } from './one-change.ts'
@@ -53,6 +54,8 @@ const REQUEST_ID = /^[\w.:-]{1,128}$/
 
 export interface AdminAppOptions extends AdminDeps {
   readonly access: AccessOptions
+  /** Null or not given: listens without TLS. */
+  readonly tls?: ListenTls | null
   /** Most requests of one address in a second. */
   readonly requestsPerSecondMax: number
   readonly log: Logger
@@ -68,6 +71,7 @@ export interface AdminAppOptions extends AdminDeps {
 export async function createAdminApp(options: AdminAppOptions): Promise<FastifyInstance> {
   const app = Fastify({
     logger: false,
+    ...(options.tls && { https: serverTls(options.tls) }),
     bodyLimit: BODY_BYTES_MAX,
     requestTimeout: REQUEST_TIMEOUT_MS,
     genReqId: requestIdOf,

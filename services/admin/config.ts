@@ -1,17 +1,19 @@
 import { z } from 'zod'
-import { natsSecurityEnv } from '../../shared/nats/settings.ts'
-import { durationMs, logLevel, port, secret } from '../../shared/runtime/env.ts'
+import { natsSecurityEnv, refuseUnusableNats } from '../../shared/nats/settings.ts'
+import { databaseEnv, refuseUnusableDatabase } from '../../shared/postgres/settings.ts'
+import { durationMs, logLevel, pem, port, secret } from '../../shared/runtime/env.ts'
+import { listenerNames, refuseUnusableTls } from '../../shared/runtime/tls.ts'
 
 const httpsUrl = z.string().regex(/^https?:\/\/\S+$/, { error: 'must be an https:// URL' })
 
-/** Settings of the admin service. */
-export const adminEnv = z.object({
+const settings = z.object({
   ADMIN_HOST: z.string().min(1).default('0.0.0.0'),
   ADMIN_PORT: port.default(7070),
-  // Not z.url(): libpq's form for a Unix socket, postgresql://user@/db?host=/run, has no host.
-  DATABASE_URL: z
-    .string()
-    .regex(/^postgres(ql)?:\/\/\S+$/, { error: 'must be a postgresql:// URL' }),
+  ADMIN_TLS_CERT: pem.optional(),
+  ADMIN_TLS_KEY: secret.optional(),
+  /** Callers, browsers included, need a certificate of it where it is set. */
+  ADMIN_TLS_CLIENT_CA: pem.optional(),
+  ...databaseEnv,
   /** One or more, separated by commas. */
   NATS_URL: z.string().regex(/^(nats|tls):\/\/\S+$/, { error: 'must be a nats:// URL' }),
   ...natsSecurityEnv,
@@ -24,6 +26,13 @@ export const adminEnv = z.object({
   ADMIN_REQUESTS_PER_SECOND_MAX: z.coerce.number().int().min(1).max(1_000_000).default(1_000),
   LOG_LEVEL: logLevel.default('info'),
   SHUTDOWN_DEADLINE_MS: durationMs.default(10_000),
+})
+
+/** Settings of the admin service. */
+export const adminEnv = settings.superRefine((config, ctx) => {
+  refuseUnusableDatabase(config, ctx)
+  refuseUnusableNats(config, ctx)
+  refuseUnusableTls(config, listenerNames('ADMIN'), ctx)
 })
 
 export type AdminConfig = Readonly<z.infer<typeof adminEnv>>

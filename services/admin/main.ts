@@ -9,6 +9,7 @@ import { NatsRolloutBus } from '../../shared/nats/rollout-bus.ts'
 import { createNatsLink } from '../../shared/nats/settings.ts'
 import { createDatabase } from '../../shared/postgres/client.ts'
 import type { Db } from '../../shared/postgres/plane.ts'
+import { databaseTarget } from '../../shared/postgres/settings.ts'
 import type { Tables } from '../../shared/postgres/tables.ts'
 import { PACKAGE_ROOT } from '../../shared/runtime/assets.ts'
 import { systemClock } from '../../shared/runtime/clock.ts'
@@ -17,6 +18,7 @@ import { type EveryOptions, every } from '../../shared/runtime/every.ts'
 import { createLifecycle, type Lifecycle, runService } from '../../shared/runtime/lifecycle.ts'
 import { createLogger, type Logger } from '../../shared/runtime/logger.ts'
 import { createRegistry } from '../../shared/runtime/metrics.ts'
+import { listenTls } from '../../shared/runtime/tls.ts'
 import type { AccessOptions } from './access/authenticate.ts'
 import { createJwtVerifier } from './access/jwt.ts'
 import { TokenBook } from './access/token-book.ts'
@@ -85,6 +87,7 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
       tokens,
       verifyJwt: verifierOf(config),
     },
+    tls: listenTls(config.ADMIN_TLS_CERT, config.ADMIN_TLS_KEY, config.ADMIN_TLS_CLIENT_CA),
     requestsPerSecondMax: config.ADMIN_REQUESTS_PER_SECOND_MAX,
     onChange: () => loop.wake(),
     isRunning: () => life.isRunning(),
@@ -113,7 +116,7 @@ async function openStores(config: AdminConfig, log: Logger, life: Lifecycle) {
     'postgres',
     () =>
       createDatabase<Tables>({
-        url: config.DATABASE_URL,
+        ...databaseTarget(config),
         onIdleError: (err) => log.warn({ err }, 'an idle Postgres connection failed'),
       }),
     (open) => open.destroy(),

@@ -4,6 +4,7 @@ import { type ReadinessCheck, useHealth } from '../../shared/runtime/health.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import type { Registry } from '../../shared/runtime/metrics.ts'
 import { refuseByFramework, useProblems } from '../../shared/runtime/problem.ts'
+import { type ListenTls, serverTls } from '../../shared/runtime/tls.ts'
 import { AUTHORIZE_PATH, type AuthorizeOptions, useAuthorize } from './authorize-route.ts'
 import { BATCH_PATH, useBatches } from './batch-route.ts'
 import { CHECK_PATH, useChecks, watchChecks } from './check-route.ts'
@@ -18,6 +19,8 @@ import { WholeMessage } from './whole-message.ts'
 export interface EnforcerAppOptions extends AuthorizeOptions {
   readonly log: Logger
   readonly registry: Registry
+  /** Null or not given: listens without TLS. */
+  readonly tls?: ListenTls | null
   readonly memory?: Pick<StoreMemoryWatch, 'evicts'>
   /** What `/metrics` says in place of what the registry does. */
   readonly metricsText?: (() => Promise<string>) | undefined
@@ -47,10 +50,7 @@ export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance 
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: CHECK_BODY_BYTES_MAX,
     requestTimeout: REQUEST_TIMEOUT_MS,
-    http: {
-      connectionsCheckingInterval: REQUEST_CHECK_INTERVAL_MS,
-      IncomingMessage: WholeMessage,
-    },
+    ...listenerOptions(options.tls ?? null),
     // A request on a connection that is still open is answered, with `Connection: close`, rather than refused.
     return503OnClosing: false,
     frameworkErrors: refuseByFramework,
@@ -100,4 +100,12 @@ export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance 
   useRlsJson(app, options)
   answerDirectly(app, options)
   return app
+}
+
+function listenerOptions(tls: ListenTls | null) {
+  const http = {
+    connectionsCheckingInterval: REQUEST_CHECK_INTERVAL_MS,
+    IncomingMessage: WholeMessage,
+  }
+  return tls === null ? { http } : { https: { ...http, ...serverTls(tls) } }
 }

@@ -2,9 +2,10 @@ import { availableParallelism } from 'node:os'
 import { z } from 'zod'
 import { IPV6_PREFIX_MAX, IPV6_PREFIX_MIN } from '../../shared/core/client-address.ts'
 import { HEADER_FAMILIES, parseHeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
-import { parseRedisUrl, REDIS_URL_FORMS } from '../../shared/redis/address.ts'
 import { CHECK_DEADLINE_MS } from '../../shared/redis/check-store.ts'
-import { durationMs, logLevel, port } from '../../shared/runtime/env.ts'
+import { redisEnv, refuseUnusableRedis } from '../../shared/redis/settings.ts'
+import { durationMs, logLevel, pem, port, secret } from '../../shared/runtime/env.ts'
+import { listenerNames, refuseUnusableTls } from '../../shared/runtime/tls.ts'
 
 const headerFamilies = z.string().refine((text) => parseHeaderChoice(text) !== null, {
   error: `must name one or more of ${HEADER_FAMILIES.join(', ')}, separated by commas`,
@@ -13,20 +14,19 @@ const headerFamilies = z.string().refine((text) => parseHeaderChoice(text) !== n
 /** More processes than any host has processors. */
 const WORKERS_MAX = 256
 
-const redisUrl = z
-  .string()
-  .refine((text) => parseRedisUrl(text) !== null, { error: REDIS_URL_FORMS })
-
-/** The enforcer's settings, by environment variable. */
-export const enforcerEnv = z.object({
+const settings = z.object({
   ENFORCER_HOST: z.string().default('127.0.0.1'),
   ENFORCER_PORT: port.default(8080),
   /** Envoy's rate limit service; 0 takes a free port. */
   ENFORCER_GRPC_PORT: port.default(8081),
+  /** Of HTTP and gRPC; callers need a certificate of `…_CLIENT_CA` where it is set. */
+  ENFORCER_TLS_CERT: pem.optional(),
+  ENFORCER_TLS_KEY: secret.optional(),
+  ENFORCER_TLS_CLIENT_CA: pem.optional(),
   /** Processes that share the ports, 0: one a processor; `--workers` says the same. */
   ENFORCER_WORKERS: z.coerce.number().int().min(0).max(WORKERS_MAX).default(1),
   REGION: z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be a region name such as us-east-1'),
-  REDIS_URL: redisUrl,
+  ...redisEnv,
   /**
    * How long Redis may be silent before the failure behaviour of a check's policies decides. Each time-out may admit
    * what the limit would not; on a host that Redis shares with others, where it may have to wait for a processor, take
@@ -49,6 +49,12 @@ export const enforcerEnv = z.object({
   SHUTDOWN_DEADLINE_MS: durationMs.default(10_000),
   /** How long to go on answering after readiness has failed: what a load balancer needs to notice. */
   DRAIN_DELAY_MS: z.coerce.number().int().min(0).max(600_000).default(0),
+})
+
+/** The enforcer's settings, by environment variable. */
+export const enforcerEnv = settings.superRefine((config, ctx) => {
+  refuseUnusableRedis(config, ctx)
+  refuseUnusableTls(config, listenerNames('ENFORCER'), ctx)
 })
 
 export type EnforcerConfig = Readonly<z.infer<typeof enforcerEnv>>

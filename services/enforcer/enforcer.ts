@@ -14,6 +14,7 @@ import type { Clock } from '../../shared/runtime/clock.ts'
 import { every, type Loop } from '../../shared/runtime/every.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import type { Registry } from '../../shared/runtime/metrics.ts'
+import type { ListenTls } from '../../shared/runtime/tls.ts'
 import { createEnforcerApp } from './app.ts'
 import type { SenderTrust } from './authorize-route.ts'
 import { DENIALS_TICK_MS, DeniedKeys } from './denied-keys.ts'
@@ -70,6 +71,8 @@ export interface EnforcerOptions {
   readonly clock: Clock
   readonly log: Logger
   readonly registry: Registry
+  /** Of HTTP and gRPC; null or not given: both listen without TLS. */
+  readonly tls?: ListenTls | null
   /** As of `createEnforcerApp`. */
   readonly metricsText?: (() => Promise<string>) | undefined
   /** Times that this process kept replies from being read in time. */
@@ -192,7 +195,7 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
     app: createEnforcerApp({ ...options, ...runner, memory }),
     policies,
     async listenGrpc(host, port) {
-      grpc = createGrpcServer({ ...runner, log })
+      grpc = createGrpcServer({ ...runner, log, tls: options.tls ?? null })
       showHealth()
       const bound = await grpc.listen(host, port)
       return { port: bound, leave: showHealth, drain: grpc.drain }

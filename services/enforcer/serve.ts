@@ -9,6 +9,7 @@ import { createLeaseStore } from '../../shared/redis/lease-store.ts'
 import { createPolicyReader } from '../../shared/redis/policy-reader.ts'
 import { listenForNews } from '../../shared/redis/region-news.ts'
 import { openNewsRedis, openRegionRedis } from '../../shared/redis/region-redis.ts'
+import { redisTarget } from '../../shared/redis/settings.ts'
 import { createStoreMemoryReader } from '../../shared/redis/store-memory.ts'
 import { systemClock } from '../../shared/runtime/clock.ts'
 import type { Loop } from '../../shared/runtime/every.ts'
@@ -16,6 +17,7 @@ import { createFailureLog } from '../../shared/runtime/failure-log.ts'
 import type { Lifecycle } from '../../shared/runtime/lifecycle.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import { createRegistry } from '../../shared/runtime/metrics.ts'
+import { listenTls } from '../../shared/runtime/tls.ts'
 import type { EnforcerConfig } from './config.ts'
 import { createEnforcer, type Enforcer } from './enforcer.ts'
 import { metricsOfAll, obeyFirstProcess } from './workers.ts'
@@ -85,6 +87,11 @@ async function openEnforcer(serving: Serving): Promise<Enforcer> {
     clock: systemClock,
     log,
     registry,
+    tls: listenTls(
+      config.ENFORCER_TLS_CERT,
+      config.ENFORCER_TLS_KEY,
+      config.ENFORCER_TLS_CLIENT_CA,
+    ),
     metricsText: worker === null ? undefined : metricsOfAll,
     loopStalls,
     isRunning: () => life.isRunning(),
@@ -173,7 +180,7 @@ function redisOptions({ config, log }: Serving, use: string) {
     succeededMessage: 'redis connected again',
   })
   return {
-    url: config.REDIS_URL,
+    ...redisTarget(config),
     name: `enforcer-${config.REGION}-${use}`,
     onError: (err: Error) => failures.failed(err),
     onReady: () => failures.succeeded(),

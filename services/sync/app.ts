@@ -4,6 +4,7 @@ import { useHealth } from '../../shared/runtime/health.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import type { Registry } from '../../shared/runtime/metrics.ts'
 import { useProblems } from '../../shared/runtime/problem.ts'
+import { type ListenTls, serverTls } from '../../shared/runtime/tls.ts'
 import type { SyncService } from './assemble.ts'
 
 export interface SyncAppOptions {
@@ -13,6 +14,8 @@ export interface SyncAppOptions {
   readonly isRunning: () => boolean
   readonly registry: Registry
   readonly log: Logger
+  /** Null or not given: listens without TLS. */
+  readonly tls?: ListenTls | null
 }
 
 /**
@@ -26,7 +29,12 @@ export function createSyncApp(options: SyncAppOptions): FastifyInstance {
   const { service, isBusConnected, isRunning, registry, log } = options
   const { daemon, memory, feed } = service
   const loggerInstance: FastifyBaseLogger = log
-  const app = Fastify({ loggerInstance, disableRequestLogging: true, forceCloseConnections: true })
+  const app = Fastify({
+    loggerInstance,
+    disableRequestLogging: true,
+    forceCloseConnections: true,
+    ...(options.tls && { https: serverTls(options.tls) }),
+  })
   const suspects = (): readonly string[] => memory.suspects(options.clock.monotonicMs())
   useProblems(app, log)
   useHealth(app, {

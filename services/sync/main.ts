@@ -9,6 +9,7 @@ import { createNatsLink } from '../../shared/nats/settings.ts'
 import { readRedisFacts } from '../../shared/redis/redis-facts.ts'
 import { openRegionRedis } from '../../shared/redis/region-redis.ts'
 import { connectRegionStore } from '../../shared/redis/region-store.ts'
+import { redisTarget } from '../../shared/redis/settings.ts'
 import { PACKAGE_VERSION } from '../../shared/runtime/assets.ts'
 import { systemClock } from '../../shared/runtime/clock.ts'
 import { readEnvOrExit } from '../../shared/runtime/env.ts'
@@ -16,6 +17,7 @@ import { every } from '../../shared/runtime/every.ts'
 import { createLifecycle, runService } from '../../shared/runtime/lifecycle.ts'
 import { createLogger } from '../../shared/runtime/logger.ts'
 import { createRegistry } from '../../shared/runtime/metrics.ts'
+import { listenTls } from '../../shared/runtime/tls.ts'
 import { createSyncApp } from './app.ts'
 import { assembleSync, type SyncService } from './assemble.ts'
 import { syncEnv } from './config.ts'
@@ -53,7 +55,7 @@ await runService(life, log, async () => {
         policyClient: new NatsPolicyClient(link, (err) => log.warn({ err }, 'policy hint refused')),
         rolloutBus: new NatsRolloutBus(link),
         connect: () =>
-          connectRegionStore({ url: config.REDIS_URL, region, clock: systemClock, log }),
+          connectRegionStore({ ...redisTarget(config), region, clock: systemClock, log }),
         clock: systemClock,
         log,
         metrics,
@@ -78,6 +80,7 @@ await runService(life, log, async () => {
         isRunning: () => life.isRunning(),
         registry,
         log,
+        tls: listenTls(config.SYNC_TLS_CERT, config.SYNC_TLS_KEY, config.SYNC_TLS_CLIENT_CA),
       }),
     (open) => within(closerMs, open.close()),
   )
@@ -94,7 +97,7 @@ async function tellFacts(link: NatsLink, service: SyncService): Promise<void> {
     'redis-facts',
     () =>
       openRegionRedis({
-        url: config.REDIS_URL,
+        ...redisTarget(config),
         name: `sync-${region}-facts`,
         onError: (err) => log.debug({ err }, 'the connection that reads facts failed'),
         onReady: () => {

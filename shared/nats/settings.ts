@@ -1,5 +1,7 @@
+import type { z } from 'zod'
 import { pem, type Secret, secret } from '../runtime/env.ts'
 import type { Logger } from '../runtime/logger.ts'
+import { refuseUnusableTls } from '../runtime/tls.ts'
 import { NatsLink, type NatsSecurity } from './client.ts'
 
 /** Environment variables by which a service is known to NATS, and knows it. Each can be a file: `NATS_CA_FILE`. */
@@ -15,6 +17,14 @@ interface NatsSecurityConfig {
   readonly NATS_CA?: string | undefined
   readonly NATS_CERT?: string | undefined
   readonly NATS_KEY?: Secret | undefined
+}
+
+/** Refuses certificates that could not be used. */
+export function refuseUnusableNats(
+  config: NatsSecurityConfig,
+  ctx: Pick<z.RefinementCtx, 'addIssue'>,
+): void {
+  refuseUnusableTls({ ...config }, { cert: 'NATS_CERT', key: 'NATS_KEY', ca: 'NATS_CA' }, ctx)
 }
 
 /** What `NatsLink` takes of those variables. Throws when a certificate comes without its key, or a key alone. */

@@ -8,6 +8,7 @@ import {
 import { type CustomTypesConfig, DatabaseError, Pool, types } from 'pg'
 import { assert } from '../core/assert.ts'
 import { QuotaError } from '../errors.ts'
+import type { DatabaseTls } from './settings.ts'
 
 /** Most connections of one process; the few writers of a control plane queue on one row's lock anyway. */
 const POOL_MAX = 10
@@ -29,6 +30,8 @@ const INT8_OID = 20
 
 export interface DatabaseOptions {
   readonly url: string
+  /** Null or not given: as the URL says. */
+  readonly tls?: DatabaseTls | null
   readonly poolMax?: number
   readonly acquireTimeoutMs?: number
   /** Told of every connection that fails while idle, as all do when the server restarts. */
@@ -45,6 +48,7 @@ export interface DatabaseOptions {
 export function createDatabase<Tables>(options: DatabaseOptions): Kysely<Tables> {
   const pool = new Pool({
     connectionString: options.url,
+    ...(options.tls && { ssl: options.tls }),
     max: options.poolMax ?? POOL_MAX,
     connectionTimeoutMillis: options.acquireTimeoutMs ?? ACQUIRE_TIMEOUT_MS,
     lock_timeout: LOCK_TIMEOUT_MS,

@@ -1,4 +1,5 @@
 import { type RedisOptions as AllDriverOptions, Redis } from 'ioredis'
+import { type ClientTls, connectTls } from '../runtime/tls.ts'
 import { type HostPort, parseRedisUrl, REDIS_URL_FORMS, type RedisAccess } from './address.ts'
 
 /** Longest that a connection may take to open. Redis is near; longer means it is not there. */
@@ -11,6 +12,8 @@ const RECONNECT_MS_MAX = 1_000
 export interface RedisOptions {
   /** A form of `parseRedisUrl` that leads to one server. */
   readonly url: string
+  /** Certificates, where the URL asks for TLS; without it the system's authorities are believed. */
+  readonly tls?: ClientTls
   /** Shown by CLIENT LIST. */
   readonly name: string
   /** Told of each connection error; without a listener one would end the process. */
@@ -28,7 +31,7 @@ export type NodeOptions = Omit<RedisOptions, 'url'> & { readonly access: RedisAc
  * because a check that counted must not count twice. Behind sentinels it follows their master.
  */
 export function createRedis(options: RedisOptions): Redis {
-  return create(options, serverOf(options.url), LASTING)
+  return create(options, serverOf(options), LASTING)
 }
 
 /**
@@ -37,7 +40,7 @@ export function createRedis(options: RedisOptions): Redis {
  * For the sync daemon, which must notice each break: what it wrote just before may or may not be there.
  */
 export function createSingleConnection(options: RedisOptions): Redis {
-  return create(options, serverOf(options.url), ONCE)
+  return create(options, serverOf(options), ONCE)
 }
 
 /** One node of a cluster, as `createRedis` or, for one connection, as `createSingleConnection`. */
@@ -46,7 +49,7 @@ export function createNode(
   at: HostPort,
   connection: 'lasting' | 'single',
 ): Redis {
-  const server = { ...at, ...credentials(options.access) }
+  const server = { ...at, ...credentials(options.access, options.tls) }
   return create(options, server, connection === 'lasting' ? LASTING : ONCE)
 }
 
@@ -89,16 +92,23 @@ function create(
   return redis
 }
 
-function serverOf(url: string): DriverOptions {
+function serverOf({ url, tls }: RedisOptions): DriverOptions {
   const address = parseRedisUrl(url)
   if (address === null) throw new Error(`the address of Redis ${REDIS_URL_FORMS}`)
-  if (address.kind === 'single') return singleServer(address.url)
+  if (address.kind === 'single') return singleServer(address.url, tls)
   if (address.kind === 'cluster') throw new Error('a cluster is not one server')
   const { sentinels, name, access } = address
-  return { sentinels: sentinels.map((one) => ({ ...one })), name, ...credentials(access) }
+  const transport = credentials(access, tls)
+  return {
+    sentinels: sentinels.map((one) => ({ ...one })),
+    name,
+    ...transport,
+    // Without these the driver speaks to both in plain text, password included.
+    ...(transport.tls && { enableTLSForSentinelMode: true, sentinelTLS: transport.tls }),
+  }
 }
 
-function singleServer(text: string): DriverOptions {
+function singleServer(text: string, tls: ClientTls | undefined): DriverOptions {
   if (text.startsWith('/')) return { path: text }
   const url = new URL(text)
   if (url.protocol === 'unix:') return { path: url.pathname }
@@ -108,7 +118,7 @@ function singleServer(text: string): DriverOptions {
     host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
     port: url.port === '' ? 6_379 : Number(url.port),
     ...(db !== '' && { db: Number(db) }),
-    ...credentials({ ...user, isTls }),
+    ...credentials({ ...user, isTls }, tls),
   }
 }
 
@@ -120,10 +130,13 @@ function userOf(url: URL): RedisAccess {
   }
 }
 
-function credentials({ isTls, username, password }: RedisAccess): DriverOptions {
+function credentials(
+  { isTls, username, password }: RedisAccess,
+  tls: ClientTls = {},
+): DriverOptions {
   return {
     ...(username !== undefined && { username }),
     ...(password !== undefined && { password }),
-    ...(isTls && { tls: {} }),
+    ...(isTls && { tls: connectTls(tls) }),
   }
 }

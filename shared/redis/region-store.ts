@@ -9,6 +9,7 @@ import type { PairState, ShareOutcome, ShareWrite } from '../core/ledger/types.t
 import type { RegionId } from '../core/policy.ts'
 import type { Collected, OpenedStore, RegionStore, StockAdd } from '../core/ports.ts'
 import { isQuotaError, QuotaError } from '../errors.ts'
+import type { ClientTls } from '../runtime/tls.ts'
 import { addAllStock, stockOf } from './add-stock.ts'
 import { adoptMasters } from './adopt-masters.ts'
 import { collectGroup, windowsBefore } from './collect.ts'
@@ -29,6 +30,8 @@ import { shareCalls, writeGroupShares } from './write-shares.ts'
 
 export interface RegionStoreOptions {
   readonly url: string
+  /** As of `RedisOptions`. */
+  readonly tls?: ClientTls
   readonly region: RegionId
   readonly clock: MonotonicClock
   readonly log?: { warn(fields: object, message: string): void }
@@ -42,6 +45,7 @@ export async function connectRegionStore(options: RegionStoreOptions): Promise<R
   try {
     redis = await connectRegionRedisOnce({
       url: options.url,
+      ...(options.tls && { tls: options.tls }),
       name: `quotaplane-sync-${options.region}`,
       onError: (err) => options.log?.warn({ err }, 'redis connection failed'),
     })

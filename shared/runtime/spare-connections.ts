@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net'
+import { Server as TlsServer } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
 
 /**
@@ -7,7 +8,9 @@ import type { FastifyInstance } from 'fastify'
  */
 export function cutSpareConnections(app: FastifyInstance): void {
   const spare = new Set<Socket>()
-  app.server.on('connection', (socket) => {
+  // Under TLS requests name the inner connection; how long its making may take has a bound of its own.
+  const event = app.server instanceof TlsServer ? 'secureConnection' : 'connection'
+  app.server.on(event, (socket: Socket) => {
     spare.add(socket)
     socket.once('close', () => spare.delete(socket))
   })

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { chown, mkdtemp, rm } from 'node:fs/promises'
+import { chown, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -32,8 +32,16 @@ export interface PostgresServer {
   stop(): Promise<void>
 }
 
-/** Starts a real PostgreSQL with an empty cluster in a temporary folder. */
-export async function startPostgres(): Promise<PostgresServer> {
+/** TLS of a server, PEM texts. Its clients must show a certificate of `clientCa`. */
+export interface PostgresTls {
+  readonly port: number
+  readonly cert: string
+  readonly key: string
+  readonly clientCa: string
+}
+
+/** Starts a real PostgreSQL with an empty cluster in a temporary folder; with `tls` it listens on TCP as well. */
+export async function startPostgres(tls?: PostgresTls): Promise<PostgresServer> {
   const account = postgresAccount()
   const folder = await mkdtemp(join(tmpdir(), 'quota-postgres-'))
   const bin = await postgresBinaries(account, folder)
@@ -42,7 +50,8 @@ export async function startPostgres(): Promise<PostgresServer> {
   const as = { ...account, cwd: folder }
   const initialise = ['-D', data, '-U', POSTGRES_USER, '-A', 'trust', '--no-sync']
   await promisify(execFile)(join(bin, 'initdb'), [...initialise, '-E', 'UTF8', '--locale=C'], as)
-  const args = ['-D', data, '-k', folder, '-h', '']
+  const args = ['-D', data, '-k', folder]
+  args.push(...(tls === undefined ? ['-h', ''] : await tlsArguments(tls, folder, account)))
   for (const setting of THROWAWAY_SETTINGS) args.push('-c', setting)
   const launch = (): Promise<ServerProcess> =>
     startServer(join(bin, 'postgres'), args, 'ready to accept connections', as)
@@ -69,4 +78,23 @@ export async function startPostgres(): Promise<PostgresServer> {
       await rm(folder, { recursive: true, force: true })
     },
   }
+}
+
+/** What is not TLS, or has no certificate of the authority, is not let in over TCP. */
+async function tlsArguments(
+  tls: PostgresTls,
+  folder: string,
+  account: { readonly uid: number; readonly gid: number } | undefined,
+): Promise<string[]> {
+  const files = { ssl_cert_file: tls.cert, ssl_key_file: tls.key, ssl_ca_file: tls.clientCa }
+  const args = ['-h', '127.0.0.1', '-p', String(tls.port), '-c', 'ssl=on']
+  for (const [setting, text] of Object.entries(files)) {
+    const path = join(folder, setting)
+    await writeFile(path, text, { mode: 0o600 })
+    if (account !== undefined) await chown(path, account.uid, account.gid)
+    args.push('-c', `${setting}=${path}`)
+  }
+  const rules = 'local all all trust\nhostssl all all 127.0.0.1/32 trust clientcert=verify-ca\n'
+  await writeFile(join(folder, 'data', 'pg_hba.conf'), rules)
+  return args
 }

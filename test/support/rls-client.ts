@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import {
+  type ChannelCredentials,
   type Client,
   credentials,
   makeClientConstructor,
@@ -38,12 +39,13 @@ const OPTIONS: Options = {
 const OFFICIAL = join(PACKAGE_ROOT, 'node_modules/@grpc/grpc-js-xds/deps')
 
 /** A client built from Envoy's own files, an older version without addends of single descriptors. */
-export function officialClient(port: number): RlsClient {
+export function officialClient(
+  port: number,
+  security: ChannelCredentials = credentials.createInsecure(),
+): RlsClient {
   const folders = ['envoy-api', 'xds', 'googleapis', 'protoc-gen-validate']
-  return clientOf(port, {
-    ...OPTIONS,
-    includeDirs: folders.map((folder) => join(OFFICIAL, folder)),
-  })
+  const options = { ...OPTIONS, includeDirs: folders.map((folder) => join(OFFICIAL, folder)) }
+  return clientOf(port, options, security)
 }
 
 /** A client built from our files, which know the present fields; `longs` as its loader sends 64-bit numbers. */
@@ -54,8 +56,9 @@ export function presentClient(port: number): RlsClient {
   })
 }
 
-function clientOf(port: number, options: Options): RlsClient {
-  const client = connect(port, 'envoy/service/ratelimit/v3/rls.proto', RLS_SERVICE, options)
+function clientOf(port: number, options: Options, security?: ChannelCredentials): RlsClient {
+  const file = 'envoy/service/ratelimit/v3/rls.proto'
+  const client = connect(port, file, { service: RLS_SERVICE, options, security })
   return {
     call: (request) => unary(client, 'ShouldRateLimit', request),
     close: () => client.close(),
@@ -70,7 +73,7 @@ export interface HealthClient {
 }
 
 export function healthClient(port: number): HealthClient {
-  const client = connect(port, healthProto, 'grpc.health.v1.Health', OPTIONS)
+  const client = connect(port, healthProto, { service: 'grpc.health.v1.Health', options: OPTIONS })
   return {
     check: (service) => unary(client, 'Check', { service }),
     watch(service) {
@@ -90,10 +93,19 @@ export function healthClient(port: number): HealthClient {
   }
 }
 
-function connect(port: number, file: string, service: string, options: Options): Client {
+function connect(
+  port: number,
+  file: string,
+  target: {
+    readonly service: string
+    readonly options: Options
+    readonly security?: ChannelCredentials | undefined
+  },
+): Client {
+  const { service, options, security = credentials.createInsecure() } = target
   const definition = loadSync(file, options)[service] as Service
   const Constructor = makeClientConstructor(definition, service)
-  return new Constructor(`127.0.0.1:${port}`, credentials.createInsecure())
+  return new Constructor(`127.0.0.1:${port}`, security)
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: clients made from a loaded definition have no static type.

@@ -15,6 +15,7 @@ import {
   type RlsResponse,
 } from '../../../shared/protocol/rls-messages.ts'
 import type { Logger } from '../../../shared/runtime/logger.ts'
+import type { ListenTls } from '../../../shared/runtime/tls.ts'
 import { type RlsOptions, shouldRateLimit } from '../rls.ts'
 import { countFailure } from '../run-check.ts'
 import { loadRlsService } from './definitions.ts'
@@ -22,6 +23,8 @@ import { Health } from './health.ts'
 
 export interface GrpcOptions extends RlsOptions {
   readonly log: Logger
+  /** Null: listens without TLS. */
+  readonly tls: ListenTls | null
 }
 
 /** The enforcer's gRPC side: Envoy's rate limit service and grpc.health.v1. */
@@ -52,7 +55,7 @@ export function createGrpcServer(options: GrpcOptions): GrpcServer {
   server.addService(loadRlsService(), { ShouldRateLimit: answering(options) })
   server.addService(healthService, health.implementation())
   return {
-    listen: (host, port) => bind(server, host, port),
+    listen: (host, port) => bind(server, credentialsOf(options.tls), `${bracketed(host)}:${port}`),
     setServing: (isServing) => health.set(isServing),
     drain(withinMs) {
       health.close()
@@ -82,10 +85,21 @@ function explain(err: unknown, options: GrpcOptions): Partial<ServiceError> {
   return { code: status.INTERNAL, details: 'an unexpected failure; the log has it' }
 }
 
-function bind(server: Server, host: string, port: number): Promise<number> {
-  const address = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
+function bracketed(host: string): string {
+  return host.includes(':') ? `[${host}]` : host
+}
+
+function credentialsOf(tls: ListenTls | null): ServerCredentials {
+  if (tls === null) return ServerCredentials.createInsecure()
+  const pair = { private_key: Buffer.from(tls.key.reveal()), cert_chain: Buffer.from(tls.cert) }
+  const { clientCa } = tls
+  if (clientCa === undefined) return ServerCredentials.createSsl(null, [pair])
+  return ServerCredentials.createSsl(Buffer.from(clientCa), [pair], true)
+}
+
+function bind(server: Server, credentials: ServerCredentials, address: string): Promise<number> {
   return new Promise((resolve, reject) => {
-    server.bindAsync(address, ServerCredentials.createInsecure(), (err, bound) => {
+    server.bindAsync(address, credentials, (err, bound) => {
       if (err === null) resolve(bound)
       else reject(err)
     })

@@ -16,6 +16,7 @@ import type { Tables } from '../../../shared/postgres/tables.ts'
 import { Secret } from '../../../shared/runtime/env.ts'
 import type { Logger } from '../../../shared/runtime/logger.ts'
 import { createRegistry } from '../../../shared/runtime/metrics.ts'
+import type { ListenTls } from '../../../shared/runtime/tls.ts'
 import { testDatabaseUrl } from '../../support/test-database.ts'
 
 export const TOKEN = 'test-token'
@@ -64,6 +65,7 @@ export async function startAdmin(
     readonly requestsPerSecondMax?: number
     readonly verifyJwt?: AccessOptions['verifyJwt']
     readonly log?: Logger
+    readonly tls?: ListenTls
   } = {},
 ): Promise<Admin> {
   const { log = pino({ level: 'silent' }) } = options
@@ -111,6 +113,7 @@ export async function startAdmin(
     registry,
     metrics: createAdminMetrics(registry),
     access: { planeToken: new Secret(TOKEN), tokens, verifyJwt: options.verifyJwt ?? null },
+    ...(options.tls && { tls: options.tls }),
     requestsPerSecondMax: options.requestsPerSecondMax ?? 1_000_000,
     checks: [
       { name: 'postgres', isRequired: true, isReady: () => follower.isDatabaseUp() },

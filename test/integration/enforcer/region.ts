@@ -18,6 +18,7 @@ import { connectRegionStore } from '../../../shared/redis/region-store.ts'
 import { createStoreMemoryReader } from '../../../shared/redis/store-memory.ts'
 import { type Clock, systemClock } from '../../../shared/runtime/clock.ts'
 import { createRegistry } from '../../../shared/runtime/metrics.ts'
+import type { ListenTls } from '../../../shared/runtime/tls.ts'
 import { type RedisServer, startRedisServer } from '../../support/redis-server.ts'
 import { PLAIN_LIMIT, PLAIN_POLICY } from '../../support/region-policy.ts'
 
@@ -43,6 +44,7 @@ export interface EnforcerOptions {
   readonly trustedHops?: number
   /** Whether hot counters are leased; not, unless told so, for most tests count what Redis has. */
   readonly leases?: boolean
+  readonly tls?: ListenTls
 }
 
 export interface TestEnforcer extends Enforcer {
@@ -181,6 +183,7 @@ async function startEnforcer(url: string, options: EnforcerOptions): Promise<Tes
   const enforcer = createEnforcer({
     ...(options.leases === true && { leaseStore }),
     ...(options.keepsDenials === true && { denialLog: createDenialLog({ redis }) }),
+    ...(options.tls && { tls: options.tls }),
     storeMemory: createStoreMemoryReader({ redis }),
     roll: createEnforcerRoll({ redis }),
     region: 'us-east-1',
