@@ -20,6 +20,11 @@ export interface QuotaClientOptions {
   readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string }
   /** Connections kept open to each enforcer; 32 unless told. */
   readonly connections?: number
+  /**
+   * Header fields of each request, such as those that OpenTelemetry's `propagation.inject` fills, so that a check
+   * belongs to its caller's trace. Called for each request.
+   */
+  readonly traceFields?: () => Readonly<Record<string, string>>
 }
 
 /** A retry after a failure that left the request unsent goes to the next enforcer; each is asked once. */
@@ -66,6 +71,7 @@ export class QuotaClient {
   readonly #timeoutMs: number
   readonly #onUnavailable: 'allow' | 'deny' | 'throw'
   readonly #agent: Agent
+  readonly #traceFields: QuotaClientOptions['traceFields']
   #next = 0
 
   constructor(options: QuotaClientOptions) {
@@ -73,6 +79,7 @@ export class QuotaClient {
     this.#urls = options.urls.map((url) => new URL(url))
     this.#timeoutMs = options.timeoutMs ?? 100
     this.#onUnavailable = options.onUnavailable ?? 'allow'
+    this.#traceFields = options.traceFields
     this.#agent = new Agent({
       connections: options.connections ?? 32,
       pipelining: 1,
@@ -211,7 +218,7 @@ export class QuotaClient {
       origin: url.origin,
       path: `${url.pathname.replace(/\/+$/, '')}${path}`,
       method: 'POST',
-      headers: { 'content-type': 'application/json' },
+      headers: { ...this.#traceFields?.(), 'content-type': 'application/json' },
       ...options,
     })
     const text = await response.body.text()

@@ -44,6 +44,16 @@ describe('code', () => {
     expect(hits(source, /setInterval\(/)).toEqual([])
   })
 
+  it('loads OpenTelemetry only where traces are sent to', () => {
+    const library = 'shared/runtime/tracing/open-telemetry.ts'
+    const others = source.filter((path) => path !== library)
+    expect(hits(others, /from '@opentelemetry|import\('@opentelemetry/)).toEqual([])
+    const loading = hits([...source, ...tests], /open-telemetry\.ts'/).filter(
+      (line) => !line.startsWith('test/tidy'),
+    )
+    expect(loading).toEqual([expect.stringContaining("await import('./open-telemetry.ts')")])
+  })
+
   it('keeps files short enough to read', () => {
     const code = matching(/\.(ts|tsx|lua|sql)$/)
     expect(code.filter((path) => text(path).split('\n').length > LINES_MAX)).toEqual([])

@@ -22,9 +22,11 @@ import type { Registry } from '../../shared/runtime/metrics.ts'
 import { refuseByFramework, useProblems } from '../../shared/runtime/problem.ts'
 import { cutSpareConnections } from '../../shared/runtime/spare-connections.ts'
 import { type ListenTls, serverTls } from '../../shared/runtime/tls.ts'
+import { nameByRoute, traceRequests } from '../../shared/runtime/tracing/http.ts'
+import type { Tracer } from '../../shared/runtime/tracing/tracer.ts'
 import { type AccessOptions, useAccess } from './access/authenticate.ts'
 import { type AdminMetrics, measureRequests } from './metrics.ts'
-import { useOneChange } from './one-change.ts'
+import { CHANGING_METHODS, useOneChange } from './one-change.ts'
 import { referenceRoutes } from './openapi/routes.ts'
 import { applyRoutes } from './routes/apply.ts'
 import { auditRoutes } from './routes/audit.ts'
@@ -61,6 +63,7 @@ export interface AdminAppOptions extends AdminDeps {
   readonly log: Logger
   readonly registry: Registry
   readonly metrics: AdminMetrics
+  readonly tracer?: Tracer | undefined
   readonly checks: readonly ReadinessCheck[]
   readonly isRunning: () => boolean
   /** False until the schema is as this version needs it. */
@@ -87,6 +90,7 @@ export async function createAdminApp(options: AdminAppOptions): Promise<FastifyI
     reply.header('x-request-id', req.id)
   })
   measureRequests(app, options.metrics)
+  if (options.tracer !== undefined) nameByRoute(app, options.tracer)
   cutSpareConnections(app)
   await app.register(swagger, {
     openapi: OPENAPI,
@@ -112,6 +116,13 @@ export async function createAdminApp(options: AdminAppOptions): Promise<FastifyI
     },
     { prefix: '/v1' },
   )
+  if (options.tracer !== undefined) {
+    traceRequests(app, {
+      tracer: options.tracer,
+      isTraced: ({ method = '' }) => CHANGING_METHODS.has(method),
+      nameOf: ({ method = '' }) => method,
+    })
+  }
   return app
 }
 

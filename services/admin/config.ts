@@ -3,6 +3,7 @@ import { natsSecurityEnv, refuseUnusableNats } from '../../shared/nats/settings.
 import { databaseEnv, refuseUnusableDatabase } from '../../shared/postgres/settings.ts'
 import { durationMs, logLevel, pem, port, secret } from '../../shared/runtime/env.ts'
 import { listenerNames, refuseUnusableTls } from '../../shared/runtime/tls.ts'
+import { tracingEnv } from '../../shared/runtime/tracing/settings.ts'
 
 const httpsUrl = z.string().regex(/^https?:\/\/\S+$/, { error: 'must be an https:// URL' })
 
@@ -26,6 +27,7 @@ const settings = z.object({
   ADMIN_REQUESTS_PER_SECOND_MAX: z.coerce.number().int().min(1).max(1_000_000).default(1_000),
   LOG_LEVEL: logLevel.default('info'),
   SHUTDOWN_DEADLINE_MS: durationMs.default(10_000),
+  ...tracingEnv,
 })
 
 /** Settings of the admin service. */

@@ -19,9 +19,11 @@ import { createLifecycle, type Lifecycle, runService } from '../../shared/runtim
 import { createLogger, type Logger } from '../../shared/runtime/logger.ts'
 import { createRegistry } from '../../shared/runtime/metrics.ts'
 import { listenTls } from '../../shared/runtime/tls.ts'
+import { openTracing } from '../../shared/runtime/tracing/open.ts'
 import type { AccessOptions } from './access/authenticate.ts'
 import { createJwtVerifier } from './access/jwt.ts'
 import { TokenBook } from './access/token-book.ts'
+import { Announcing } from './announcing.ts'
 import { createAdminApp } from './app.ts'
 import { type AdminConfig, adminEnv } from './config.ts'
 import { serveDashboard } from './dashboard.ts'
@@ -42,6 +44,9 @@ const FOLLOW_INTERVAL_MS = 1_000
 /** How exact the time of a token's last use is. */
 const TOKEN_USE_INTERVAL_MS = 30_000
 
+/** Every change is traced; and what a collector that hangs may hold the process for. */
+const TRACING = { service: 'admin', ratio: 1, closeMs: 500 }
+
 /** Longer than any query may take, so that a step ends by its own failure, which says more. */
 const FOLLOW_TIMEOUT_MS = 30_000
 
@@ -53,6 +58,7 @@ await runService(life, log, () => start(config, log, life))
 async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise<void> {
   const registry = createRegistry({ service: 'admin' }, true)
   const metrics = createAdminMetrics(registry)
+  const tracer = await openTracing({ config, ...TRACING, log, registry, life })
   const { db, link } = await openStores(config, log, life)
   const tokens = new TokenBook(db, wallMs)
   const cache = new PlaneCache(wallMs)
@@ -63,8 +69,10 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
     log,
     source: createPolicySource({ ...parts, listeningMs: createListening(link, monotonicMs) }),
     onAnswer: (kind, outcome) => metrics.questions.inc({ kind, outcome }),
+    tracer,
   })
-  const announce = (revision: number): void => publisher.announce(revision)
+  const announcing = new Announcing(publisher, tracer, () => loop.wake())
+  const { announce } = announcing
   const migrations = join(PACKAGE_ROOT, 'migrations')
   const follower = new PlaneFollower({ ...parts, migrations, announce })
   const repeat = repeater(life, log)
@@ -89,7 +97,8 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
     },
     tls: listenTls(config.ADMIN_TLS_CERT, config.ADMIN_TLS_KEY, config.ADMIN_TLS_CLIENT_CA),
     requestsPerSecondMax: config.ADMIN_REQUESTS_PER_SECOND_MAX,
-    onChange: () => loop.wake(),
+    onChange: announcing.changed,
+    tracer,
     isRunning: () => life.isRunning(),
     isPrepared: () => follower.isPrepared(),
     checks: [

@@ -30,6 +30,7 @@ import { findPolicies } from '../../shared/postgres/policy-batch.ts'
 import { listRegions } from '../../shared/postgres/regions.ts'
 import { type Plan, planSchema } from '../../shared/protocol/plan.ts'
 import { invalidInput } from '../../shared/protocol/zod-problems.ts'
+import { type Tracer, traced } from '../../shared/runtime/tracing/tracer.ts'
 import { callerOf } from './access/authenticate.ts'
 import type { LiveView } from './live-view.ts'
 import { planOf } from './views/plan.ts'
@@ -47,9 +48,10 @@ export interface OneChangeOptions {
   readonly wallMs: () => number
   /** Called after each committed change of the plane. */
   readonly onChange: () => void
+  readonly tracer?: Tracer | undefined
 }
 
-const CHANGING_METHODS = new Set(['POST', 'PUT', 'PATCH', 'DELETE'])
+export const CHANGING_METHODS: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH', 'DELETE'])
 
 /** Says that the answer is one that was given before, and that nothing was changed by this request. */
 const REPLAYED_HEADER = 'idempotent-replayed'
@@ -144,6 +146,12 @@ async function membersOf(trx: Trx): Promise<readonly string[]> {
   return (await listRegions(trx)).map(({ id }) => id)
 }
 
+const TRANSACTION = {
+  name: 'postgresql transaction',
+  kind: 'client',
+  notes: { 'db.system.name': 'postgresql' },
+} as const
+
 async function answerOnce(
   options: OneChangeOptions,
   req: FastifyRequest,
@@ -153,7 +161,7 @@ async function answerOnce(
   if (isDryRun(req)) return await answerPlan(options, req, reply, handle)
   const { db, onChange } = options
   const key = requestKeyOf(req)
-  const { scope, answer } = await db.transaction().execute(async (trx) => {
+  const change = async (trx: Trx) => {
     const scope: ChangeScope = { trx, finished: [] }
     const earlier = key === null ? null : await claimKey(trx, key)
     if (earlier !== null) return { scope, answer: repeated(earlier, reply) }
@@ -164,7 +172,10 @@ async function answerOnce(
     const isSecret = reply.getHeader('cache-control') === 'no-store'
     if (key !== null && !isSecret) await keepAnswer(trx, key, answer)
     return { scope, answer }
-  })
+  }
+  const { scope, answer } = await traced(options.tracer, TRANSACTION, () =>
+    db.transaction().execute(change),
+  )
   req.scope = null
   if (scope.finished.some((plane) => plane.isRaised)) onChange()
   reply.code(answer.status).headers(answer.headers)

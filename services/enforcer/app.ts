@@ -5,6 +5,8 @@ import type { Logger } from '../../shared/runtime/logger.ts'
 import type { Registry } from '../../shared/runtime/metrics.ts'
 import { refuseByFramework, useProblems } from '../../shared/runtime/problem.ts'
 import { type ListenTls, serverTls } from '../../shared/runtime/tls.ts'
+import { nameByRoute } from '../../shared/runtime/tracing/http.ts'
+import type { Tracer } from '../../shared/runtime/tracing/tracer.ts'
 import { AUTHORIZE_PATH, type AuthorizeOptions, useAuthorize } from './authorize-route.ts'
 import { BATCH_PATH, useBatches } from './batch-route.ts'
 import { CHECK_PATH, useChecks, watchChecks } from './check-route.ts'
@@ -24,6 +26,7 @@ export interface EnforcerAppOptions extends AuthorizeOptions {
   readonly memory?: Pick<StoreMemoryWatch, 'evicts'>
   /** What `/metrics` says in place of what the registry does. */
   readonly metricsText?: (() => Promise<string>) | undefined
+  readonly tracer?: Tracer | undefined
 }
 
 /** A check is small and its caller near: what takes longer to arrive holds a connection for nothing. */
@@ -55,6 +58,7 @@ export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance 
     return503OnClosing: false,
     frameworkErrors: refuseByFramework,
   })
+  if (options.tracer !== undefined) nameByRoute(app, options.tracer)
   useProblems(app, log)
   // Fastify reads plain text too, which is never a check.
   app.removeAllContentTypeParsers()

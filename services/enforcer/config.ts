@@ -6,6 +6,7 @@ import { CHECK_DEADLINE_MS } from '../../shared/redis/check-store.ts'
 import { redisEnv, refuseUnusableRedis } from '../../shared/redis/settings.ts'
 import { durationMs, logLevel, pem, port, secret } from '../../shared/runtime/env.ts'
 import { listenerNames, refuseUnusableTls } from '../../shared/runtime/tls.ts'
+import { tracingEnv } from '../../shared/runtime/tracing/settings.ts'
 
 const headerFamilies = z.string().refine((text) => parseHeaderChoice(text) !== null, {
   error: `must name one or more of ${HEADER_FAMILIES.join(', ')}, separated by commas`,
@@ -49,6 +50,7 @@ const settings = z.object({
   SHUTDOWN_DEADLINE_MS: durationMs.default(10_000),
   /** How long to go on answering after readiness has failed: what a load balancer needs to notice. */
   DRAIN_DELAY_MS: z.coerce.number().int().min(0).max(600_000).default(0),
+  ...tracingEnv,
 })
 
 /** The enforcer's settings, by environment variable. */

@@ -15,8 +15,12 @@ import { every, type Loop } from '../../shared/runtime/every.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import type { Registry } from '../../shared/runtime/metrics.ts'
 import type { ListenTls } from '../../shared/runtime/tls.ts'
+import { traceRequests } from '../../shared/runtime/tracing/http.ts'
+import type { Tracer } from '../../shared/runtime/tracing/tracer.ts'
 import { createEnforcerApp } from './app.ts'
 import type { SenderTrust } from './authorize-route.ts'
+import { CheckObserver } from './check-observer.ts'
+import { CHECK_PATH } from './check-route.ts'
 import { DENIALS_TICK_MS, DeniedKeys } from './denied-keys.ts'
 import { createGrpcServer, type GrpcServer } from './grpc/server.ts'
 import { LEASE_TICK_MS, LeaseBook } from './lease-book.ts'
@@ -29,6 +33,7 @@ import { RouteTable } from './routes.ts'
 import { CHECKS_IN_FLIGHT_MAX } from './run-check.ts'
 import { StoreGuard } from './store-guard.ts'
 import { MEMORY_TICK_MS, observeStoreMemory, StoreMemoryWatch } from './store-memory.ts'
+import { traceStore } from './traced-store.ts'
 
 /**
  * How often each loop runs, and how long a step may take: far above what its parts allow themselves, so that only a
@@ -81,6 +86,8 @@ export interface EnforcerOptions {
   /** The rate limit header fields of answers whose request does not choose. */
   readonly headers: HeaderChoice
   readonly sender: SenderTrust
+  /** Without it nothing is traced. */
+  readonly tracer?: Tracer | undefined
 }
 
 export interface GrpcListener {
@@ -113,6 +120,20 @@ export interface Enforcer {
   /** Follows the region's policies until the loop is stopped. */
   followPolicies(onBug: (err: Error) => void): Loop
 }
+
+/** A plain check is answered before there is a route; no other path may become a name. */
+function traceChecks(app: FastifyInstance, tracer: Tracer | undefined): FastifyInstance {
+  if (tracer === undefined) return app
+  traceRequests(app, {
+    tracer,
+    isTraced: ({ url = '' }) => !UNTRACED.test(url),
+    nameOf: ({ method = '', url }) => (url === CHECK_PATH ? `${method} ${CHECK_PATH}` : method),
+  })
+  return app
+}
+
+/** What is asked for all day by probes and scrapers. */
+const UNTRACED = /^\/(livez|readyz|healthz|healthcheck|metrics|openapi\.json)/
 
 function createGuard(clock: Clock, log: Logger): StoreGuard {
   return new StoreGuard({
@@ -152,11 +173,19 @@ function newsFor(denied: DeniedKeys, wake: () => void): NewsListener {
   }
 }
 
+function watchStoreMemory({ storeMemory, log, registry }: EnforcerOptions) {
+  const memory = new StoreMemoryWatch(storeMemory ?? null, log)
+  observeStoreMemory(registry, memory)
+  return memory
+}
+
 /** Joins the parts of an enforcer over a store and a reader of policies. */
 export function createEnforcer(options: EnforcerOptions): Enforcer {
-  const { store, reader, clock, log, registry, isRunning, headers } = options
+  const { reader, clock, log, registry, isRunning, headers, tracer } = options
+  const store = tracer === undefined ? options.store : traceStore(options.store, tracer)
   const loops: Loop[] = []
-  const metrics = createEnforcerMetrics(registry)
+  // The figures of several processes are summed, and traces have no sum.
+  const metrics = createEnforcerMetrics(registry, options.metricsText ? undefined : tracer)
   let rollLoop: Loop | null = null
   const policies = new PolicyCache({ reader, clock, log, onApplied: () => rollLoop?.wake() })
   const routes = new RouteTable(metrics.cellsOf)
@@ -173,10 +202,10 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
     loops: () => loops,
   })
   const { leases, roll, local, denied } = createMemory(options, policies)
-  const memory = new StoreMemoryWatch(options.storeMemory ?? null, log)
-  observeStoreMemory(registry, memory)
+  const memory = watchStoreMemory(options)
   const context = { store, policies, routes, guard, metrics, leases, local, denied }
-  const runner = { context, inFlight, clock, headers }
+  const observer = new CheckObserver(tracer)
+  const runner = { context, inFlight, clock, headers, observer }
   let grpc: GrpcServer | null = null
   let following: Loop | null = null
   const showHealth = (): void => grpc?.setServing(isRunning() && policies.current() !== null)
@@ -192,10 +221,10 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
     showHealth()
   })
   return {
-    app: createEnforcerApp({ ...options, ...runner, memory }),
+    app: traceChecks(createEnforcerApp({ ...options, ...runner, memory }), tracer),
     policies,
     async listenGrpc(host, port) {
-      grpc = createGrpcServer({ ...runner, log, tls: options.tls ?? null })
+      grpc = createGrpcServer({ ...runner, log, tracer, tls: options.tls ?? null })
       showHealth()
       const bound = await grpc.listen(host, port)
       return { port: bound, leave: showHealth, drain: grpc.drain }

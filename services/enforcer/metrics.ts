@@ -1,12 +1,8 @@
 import type { Decision, DecisionReason } from '../../shared/core/decision.ts'
 import type { Loop } from '../../shared/runtime/every.ts'
-import {
-  counter,
-  gauge,
-  type Histogram,
-  histogram,
-  type Registry,
-} from '../../shared/runtime/metrics.ts'
+import { counter, gauge, type Registry } from '../../shared/runtime/metrics.ts'
+import { type Timings, timings } from '../../shared/runtime/tracing/exemplars.ts'
+import type { Tracer } from '../../shared/runtime/tracing/tracer.ts'
 import { type Cell, Tally } from './tally.ts'
 
 /** Why a decision was made without the store. */
@@ -45,7 +41,7 @@ export interface EnforcerMetrics {
   readonly releases: Cell
   /** Checks begun; told of nowhere. */
   readonly begun: Cell
-  readonly duration: Histogram
+  readonly duration: Timings
   cellsOf(policy: string): PolicyCells
 }
 
@@ -67,7 +63,8 @@ const DURATION_BUCKETS = [0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05
 /** Policies with series of their own; later ones share the label `other`, so that edits cannot fill the memory. */
 const POLICY_LABELS_MAX = 1_000
 
-export function createEnforcerMetrics(registry: Registry): EnforcerMetrics {
+/** With a tracer durations show traces. */
+export function createEnforcerMetrics(registry: Registry, tracer?: Tracer): EnforcerMetrics {
   const checks = tally(registry, 'quotaplane_checks_total', {
     help: 'Checks answered; an error is one that got no decision.',
     labels: ['outcome'],
@@ -116,11 +113,15 @@ export function createEnforcerMetrics(registry: Registry): EnforcerMetrics {
       failed: giveBacks.cell({ outcome: 'failed' }),
     },
     begun: { count: 0 },
-    duration: histogram(registry, {
-      name: 'quotaplane_check_duration_seconds',
-      help: 'Time from a parsed check to its answer, of one check in 16.',
-      buckets: DURATION_BUCKETS,
-    }),
+    duration: timings(
+      registry,
+      {
+        name: 'quotaplane_check_duration_seconds',
+        help: 'Time from a parsed check to its answer, of one check in 16.',
+        buckets: DURATION_BUCKETS,
+      },
+      tracer,
+    ),
     cellsOf: policyCells(registry),
   }
 }

@@ -1,4 +1,5 @@
 import { QuotaError } from '../../shared/errors.ts'
+import type { CheckObserver } from './check-observer.ts'
 import type { Verdict } from './conclude.ts'
 import { decideThen } from './decide.ts'
 import type { Ask } from './parts.ts'
@@ -21,6 +22,7 @@ export const CHECKS_IN_FLIGHT_MAX = 8_192
 export interface CheckRunner {
   readonly context: DecideContext
   readonly inFlight: InFlight
+  readonly observer?: CheckObserver
 }
 
 /** One check in so many is timed: reading the clock twice and entering the time cost more than the bookkeeping of a check. */
@@ -33,7 +35,7 @@ export function runCheck(runner: CheckRunner, ask: Ask): Promise<Verdict> {
 
 /** As `runCheck`, without a promise where none is needed; never throws. */
 export function runCheckThen(
-  { context, inFlight }: CheckRunner,
+  { context, inFlight, observer }: CheckRunner,
   ask: Ask,
   waiter: VerdictWaiter,
 ): void {
@@ -48,14 +50,16 @@ export function runCheckThen(
     if (startedMs === null) return
     context.metrics.duration.observe((performance.now() - startedMs) / 1_000)
   }
+  const told =
+    observer === undefined || observer.looking === 0 ? waiter : observer.observe(ask, waiter)
   decideThen(context, ask, {
     resolve(verdict) {
       end()
-      waiter.resolve(verdict)
+      told.resolve(verdict)
     },
     reject(err) {
       end()
-      waiter.reject(err)
+      told.reject(err)
     },
   })
 }

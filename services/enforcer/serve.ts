@@ -18,6 +18,7 @@ import type { Lifecycle } from '../../shared/runtime/lifecycle.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import { createRegistry } from '../../shared/runtime/metrics.ts'
 import { listenTls } from '../../shared/runtime/tls.ts'
+import { openTracing } from '../../shared/runtime/tracing/open.ts'
 import type { EnforcerConfig } from './config.ts'
 import { createEnforcer, type Enforcer } from './enforcer.ts'
 import { metricsOfAll, obeyFirstProcess } from './workers.ts'
@@ -34,6 +35,9 @@ const LEAVING_MS = 250
  */
 const WARM_UP_MS = 2_000
 const WARM_UP_LOOK_MS = 10
+
+/** One check in a hundred is traced though its caller does not trace it; and what a collector that hangs may hold the process for. */
+const TRACING = { service: 'enforcer', ratio: 0.01, closeMs: 500 }
 
 export interface Serving {
   readonly config: EnforcerConfig
@@ -64,6 +68,7 @@ async function openEnforcer(serving: Serving): Promise<Enforcer> {
     true,
   )
   if (worker !== null) obeyFirstProcess(registry)
+  const tracer = await openTracing({ ...serving, ...TRACING, region: config.REGION, registry })
   // Nothing is waited for: commands in flight belong to checks, which have been answered by then.
   const redis = await life.acquire(
     'redis',
@@ -100,6 +105,7 @@ async function openEnforcer(serving: Serving): Promise<Enforcer> {
       trustedHops: config.TRUSTED_PROXY_HOPS,
       ipv6Prefix: config.SENDER_NETWORK_BITS,
     },
+    tracer,
   })
   const news = await life.acquire(
     'news',

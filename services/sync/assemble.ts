@@ -5,6 +5,7 @@ import type { NatsRolloutBus } from '../../shared/nats/rollout-bus.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
 import { every, type Loop } from '../../shared/runtime/every.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
+import type { Tracer } from '../../shared/runtime/tracing/tracer.ts'
 import { Daemon } from './daemon.ts'
 import { Inbox } from './inbox.ts'
 import { Incarnations } from './incarnations.ts'
@@ -40,6 +41,7 @@ export interface SyncParts {
   readonly clock: Clock
   readonly log: Logger
   readonly metrics: SyncMetrics
+  readonly tracer?: Tracer | undefined
   /** Called when an assertion broke: our own bug, on which the process must stop. */
   readonly onBug: (err: Error) => void
 }
@@ -64,7 +66,8 @@ export function assembleSync(parts: SyncParts): SyncService {
     clock,
     log,
     metrics,
-    onPlane: (plane) => inbox.putPlane(plane),
+    onPlane: (plane) => inbox.putPlane(plane, parts.tracer?.fields()),
+    tracer: parts.tracer,
     onWanted: () => policyLoop.wake(),
   })
   const policyLoop = every(

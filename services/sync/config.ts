@@ -4,6 +4,7 @@ import { REGION_PATTERN } from '../../shared/protocol/subjects.ts'
 import { redisEnv, refuseUnusableRedis } from '../../shared/redis/settings.ts'
 import { durationMs, logLevel, pem, port, secret } from '../../shared/runtime/env.ts'
 import { listenerNames, refuseUnusableTls } from '../../shared/runtime/tls.ts'
+import { tracingEnv } from '../../shared/runtime/tracing/settings.ts'
 
 const settings = z.object({
   REGION: z.string().regex(REGION_PATTERN, 'must be lower-case letters, digits and hyphens'),
@@ -18,6 +19,7 @@ const settings = z.object({
   SYNC_TLS_CLIENT_CA: pem.optional(),
   LOG_LEVEL: logLevel.default('info'),
   SHUTDOWN_DEADLINE_MS: durationMs.default(10_000),
+  ...tracingEnv,
 })
 
 /**

@@ -3,6 +3,7 @@ import { isNewer } from '../../shared/core/ledger/state.ts'
 import type { RegionRecord } from '../../shared/core/ledger/types.ts'
 import type { RegionId } from '../../shared/core/policy.ts'
 import { REGIONS_MAX } from '../../shared/core/units.ts'
+import type { TraceFields } from '../../shared/runtime/tracing/tracer.ts'
 import type { Plane } from './plane.ts'
 import type { StockAnswer } from './stock-book.ts'
 
@@ -11,7 +12,7 @@ const REPORTS_MAX = 4 * REGIONS_MAX
 
 export type Arrival =
   | { readonly kind: 'record'; readonly record: RegionRecord }
-  | { readonly kind: 'plane'; readonly plane: Plane }
+  | { readonly kind: 'plane'; readonly plane: Plane; readonly trace?: TraceFields | undefined }
   /** Somebody needs a whole record of this region. */
   | { readonly kind: 'question' }
   /** What a peer counted of eventual policies. */
@@ -27,6 +28,8 @@ export class Inbox {
   readonly #records = new Map<RegionId, RegionRecord>()
   readonly #onArrival: () => void
   #plane: Plane | null = null
+  /** Of the change that brought it. */
+  #planeTrace: TraceFields | undefined
   #isAsked = false
   /** One question is asked after the other, so there are never many. */
   readonly #stock: StockAnswer[] = []
@@ -45,9 +48,10 @@ export class Inbox {
     this.#onArrival()
   }
 
-  putPlane(plane: Plane): void {
+  putPlane(plane: Plane, trace?: TraceFields): void {
     if (this.#plane !== null && plane.revision < this.#plane.revision) return
     this.#plane = plane
+    this.#planeTrace = trace
     this.#onArrival()
   }
 
@@ -73,7 +77,7 @@ export class Inbox {
     const plane = this.#plane
     if (plane !== null) {
       this.#plane = null
-      return { kind: 'plane', plane }
+      return { kind: 'plane', plane, trace: this.#planeTrace }
     }
     if (this.#isAsked) {
       this.#isAsked = false

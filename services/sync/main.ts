@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import type { RegionStore } from '../../shared/core/ports.ts'
 import type { NatsLink } from '../../shared/nats/client.ts'
 import { NatsCountBus } from '../../shared/nats/count-bus.ts'
 import { NatsFactsBus } from '../../shared/nats/facts-bus.ts'
@@ -18,6 +19,9 @@ import { createLifecycle, runService } from '../../shared/runtime/lifecycle.ts'
 import { createLogger } from '../../shared/runtime/logger.ts'
 import { createRegistry } from '../../shared/runtime/metrics.ts'
 import { listenTls } from '../../shared/runtime/tls.ts'
+import { traceCalls } from '../../shared/runtime/tracing/calls.ts'
+import { openTracing } from '../../shared/runtime/tracing/open.ts'
+import type { Tracer } from '../../shared/runtime/tracing/tracer.ts'
 import { createSyncApp } from './app.ts'
 import { assembleSync, type SyncService } from './assemble.ts'
 import { syncEnv } from './config.ts'
@@ -31,18 +35,34 @@ const region = config.REGION
 const log = createLogger({ service: 'sync', region, level: config.LOG_LEVEL })
 const life = createLifecycle({ log, deadlineMs: config.SHUTDOWN_DEADLINE_MS })
 
-/** What one closer may take of the deadline: four run one after the other, and Redis and NATS may both hang. */
-const closerMs = config.SHUTDOWN_DEADLINE_MS / 5
+/** What one closer may take of the deadline: five run one after the other, and Redis and NATS may both hang. */
+const closerMs = config.SHUTDOWN_DEADLINE_MS / 6
 
 const holder = `${region}.${randomUUID()}`
 
+/** What a session asks of Redis; a tick begins a trace of its own, one in ten of them recorded. */
+const REDIS_CALLS: ReadonlySet<string> = new Set([
+  'open',
+  'begin',
+  'serve',
+  'collect',
+  'writePairs',
+  'writeShares',
+  'writePolicies',
+  'addStock',
+  'exchangeCounts',
+])
+const TICKS_TRACED = 0.1
+
 await runService(life, log, async () => {
+  const registry = createRegistry({ region }, true)
+  const options = { config, service: 'sync', region, ratio: TICKS_TRACED, log, registry, life }
+  const tracer = await openTracing({ ...options, closeMs: closerMs })
   const link = await life.acquire(
     'nats',
     () => createNatsLink(config, { name: `sync-${region}`, log }),
     (open) => within(closerMs, open.close()),
   )
-  const registry = createRegistry({ region }, true)
   const metrics = createSyncMetrics(registry, () => link.isConnected())
   const service = await life.acquire(
     'policies',
@@ -52,13 +72,13 @@ await runService(life, log, async () => {
         holder,
         bus: new NatsRecordBus(link, { region, ...createBusObserver(metrics, log) }),
         countBus: new NatsCountBus(link, region),
-        policyClient: new NatsPolicyClient(link, (err) => log.warn({ err }, 'policy hint refused')),
+        policyClient: new NatsPolicyClient(link, sayRefusedHint, tracer),
         rolloutBus: new NatsRolloutBus(link),
-        connect: () =>
-          connectRegionStore({ ...redisTarget(config), region, clock: systemClock, log }),
+        connect: () => connectStore(tracer),
         clock: systemClock,
         log,
         metrics,
+        tracer,
         onBug: stopOnBug,
       }),
     ({ loops }) => within(closerMs, Promise.all(loops.map((loop) => loop.stop()))),
@@ -89,6 +109,21 @@ await runService(life, log, async () => {
   const url = await app.listen({ host: config.SYNC_HOST, port: config.SYNC_PORT })
   log.info({ url }, 'listening')
 })
+
+function sayRefusedHint(err: unknown): void {
+  log.warn({ err }, 'policy hint refused')
+}
+
+async function connectStore(tracer: Tracer | undefined): Promise<RegionStore> {
+  const store = await connectRegionStore({
+    ...redisTarget(config),
+    region,
+    clock: systemClock,
+    log,
+  })
+  if (tracer === undefined) return store
+  return traceCalls(store, tracer, { names: REDIS_CALLS, system: 'redis' })
+}
 
 /** Over a connection of its own, so that a standby tells of the region's Redis as well. */
 async function tellFacts(link: NatsLink, service: SyncService): Promise<void> {

@@ -3,6 +3,7 @@ import { isQuotaError } from '../../shared/errors.ts'
 import type { NatsPolicyClient } from '../../shared/nats/policy-client.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
+import { type Tracer, traced } from '../../shared/runtime/tracing/tracer.ts'
 import type { SyncMetrics } from './metrics.ts'
 import { applyChanges, EMPTY_PLANE, type Plane } from './plane.ts'
 
@@ -14,6 +15,7 @@ export interface PolicyFeedOptions {
   readonly onPlane: (plane: Plane) => void
   /** Called when a pull is wanted now rather than with the next beat. */
   readonly onWanted: () => void
+  readonly tracer?: Tracer | undefined
 }
 
 /**
@@ -31,10 +33,12 @@ export class PolicyFeed {
   #saidOlder = 0
   #refused: Refusal | null = null
   #failure: string | null = null
+  /** The header fields of the newest hint. */
+  #hintField: ((name: string) => string | undefined) | undefined
 
   constructor(options: PolicyFeedOptions) {
     this.#options = options
-    options.client.onRevision((revision) => this.#hear(revision))
+    options.client.onRevision((revision, field) => this.#hear(revision, field))
   }
 
   /** Begins with what the region's Redis holds, unless something newer is known. */
@@ -80,7 +84,7 @@ export class PolicyFeed {
     this.#isPullWanted = false
     this.#isFullWanted = false
     try {
-      const isTaken = await this.#pull(isFull ? EMPTY_PLANE : this.#plane)
+      const isTaken = await this.#pullTraced(isFull ? EMPTY_PLANE : this.#plane)
       this.#options.metrics.policyPulls.inc({ outcome: 'answered' })
       this.#refused = null
       this.#failure = null
@@ -100,6 +104,14 @@ export class PolicyFeed {
     }
   }
 
+  /** In the trace of the change that was hinted at. */
+  #pullTraced(known: Plane): Promise<boolean> {
+    const from = this.#hintField
+    this.#hintField = undefined
+    const start = { name: 'read policies', kind: 'consumer', from } as const
+    return traced(this.#options.tracer, start, () => this.#pull(known))
+  }
+
   /** False when admin answered with an older revision than is known, which changes nothing. */
   async #pull(known: Plane): Promise<boolean> {
     const { client, clock, metrics, onPlane, log } = this.#options
@@ -116,10 +128,11 @@ export class PolicyFeed {
     return true
   }
 
-  #hear(revision: number): void {
+  #hear(revision: number, field?: (name: string) => string | undefined): void {
     if (revision < this.#plane.revision) this.#sayOlder(revision)
     if (revision <= this.#hinted) return
     this.#hinted = revision
+    this.#hintField = field
     if (revision > this.#plane.revision) this.#options.onWanted()
   }
 

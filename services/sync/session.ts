@@ -17,6 +17,12 @@ import type { CountBus, RecordBus, RegionStore } from '../../shared/core/ports.t
 import { QuotaError } from '../../shared/errors.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
+import {
+  fieldReader,
+  type TraceFields,
+  type Tracer,
+  traced,
+} from '../../shared/runtime/tracing/tracer.ts'
 import { ClockWatch } from './clock-watch.ts'
 import type { Inbox } from './inbox.ts'
 import { type Leadership, RENEW_INTERVAL_MS } from './leadership.ts'
@@ -46,6 +52,7 @@ export interface SessionDeps {
   readonly clock: Clock
   readonly metrics: SyncMetrics
   readonly log: Logger
+  readonly tracer?: Tracer | undefined
 }
 
 export class Session {
@@ -78,7 +85,7 @@ export class Session {
     const nowMs = this.#deps.clock.monotonicMs()
     if (nowMs >= this.#renewDueMs) await this.#renew()
     else if (nowMs >= this.#expiryDueAtMs()) await this.usePlane(this.#deps.memory.plane)
-    else if (nowMs >= this.#tickDueMs) await this.#tick()
+    else if (nowMs >= this.#tickDueMs) await this.#traced('sync tick', () => this.#tick())
     else if (nowMs >= this.#measureDueMs) await this.#measure()
     else if (this.#isUrgent && nowMs >= this.#urgentDueMs()) await this.send()
     else if (nowMs >= this.#deps.memory.counts.dueMs) await this.#exchangeCounts()
@@ -145,6 +152,11 @@ export class Session {
     this.#sentMs = nowMs
   }
 
+  /** Spans of the Redis calls in `work` belong to it. */
+  #traced(name: string, work: () => Promise<void>, trace?: TraceFields): Promise<void> {
+    return traced(this.#deps.tracer, { name, kind: 'internal', from: fieldReader(trace) }, work)
+  }
+
   async #renew(): Promise<void> {
     const claim = await this.#deps.leadership.claim(this.#store)
     this.#renewDueMs = this.#deps.clock.monotonicMs() + RENEW_INTERVAL_MS
@@ -196,7 +208,9 @@ export class Session {
           memory.forgetLedger()
           throw new QuotaError('QUOTA_FENCED', 'this region was removed on an operator’s word')
         }
-        if (memory.accepts(arrival.plane)) await this.usePlane(arrival.plane)
+        if (memory.accepts(arrival.plane)) {
+          await this.#traced('apply policies', () => this.usePlane(arrival.plane), arrival.trace)
+        }
         break
       case 'question':
         this.#isUrgent = true

@@ -4,7 +4,15 @@
  * The client library reconnects by itself, but neither makes a failed first connection again nor returns
  * after it has closed for good; `NatsLink` does both, so a service starts and goes on without NATS.
  */
-import { type ConnectionOptions, connect, type NatsConnection, nkeyAuthenticator } from 'nats'
+import {
+  type ConnectionOptions,
+  connect,
+  headers,
+  type Msg,
+  type MsgHdrs,
+  type NatsConnection,
+  nkeyAuthenticator,
+} from 'nats'
 import { QuotaError } from '../errors.ts'
 import type { Secret } from '../runtime/env.ts'
 import type { Logger } from '../runtime/logger.ts'
@@ -40,6 +48,9 @@ export interface NatsLinkOptions {
   readonly security?: NatsSecurity
   readonly log: Logger
 }
+
+/** Header fields of a message, such as those of a trace. */
+type Fields = Readonly<Record<string, string>>
 
 export class NatsLink {
   readonly #options: NatsLinkOptions
@@ -80,11 +91,11 @@ export class NatsLink {
   }
 
   /** Sends if it can be sent now; otherwise the message is dropped and false is returned. Never throws. */
-  publish(subject: string, payload: string | Uint8Array): boolean {
+  publish(subject: string, payload: string | Uint8Array, fields?: Fields): boolean {
     const connection = this.#connection
     if (connection === undefined || !this.#isConnected || connection.isClosed()) return false
     try {
-      connection.publish(subject, payload)
+      connection.publish(subject, payload, withHeaders(fields))
       return true
     } catch (err) {
       this.#options.log.warn({ err, subject }, 'NATS message not sent')
@@ -93,13 +104,21 @@ export class NatsLink {
   }
 
   /** Asks and waits for one reply. Rejects with QUOTA_BUS_UNAVAILABLE when nobody answers in time. */
-  async request(subject: string, payload: string, timeoutMs: number): Promise<string> {
+  async request(
+    subject: string,
+    payload: string,
+    timeoutMs: number,
+    fields?: Fields,
+  ): Promise<string> {
     const connection = this.#connection
     if (connection === undefined || !this.#isConnected) {
       throw new QuotaError('QUOTA_BUS_UNAVAILABLE', `not connected to NATS; ${subject} not asked`)
     }
     try {
-      const reply = await connection.request(subject, payload, { timeout: timeoutMs })
+      const reply = await connection.request(subject, payload, {
+        timeout: timeoutMs,
+        ...withHeaders(fields),
+      })
       return reply.string()
     } catch (cause) {
       throw new QuotaError('QUOTA_BUS_UNAVAILABLE', `no reply on ${subject}`, { cause })
@@ -183,6 +202,18 @@ export class NatsLink {
       }
     })
   }
+}
+
+/** Reads the header fields of a message. */
+export function fieldsOf(message: Msg): (field: string) => string | undefined {
+  return (field) => message.headers?.get(field) || undefined
+}
+
+function withHeaders(fields: Fields | undefined): { readonly headers?: MsgHdrs } {
+  if (fields === undefined) return {}
+  const all = headers()
+  for (const [name, value] of Object.entries(fields)) all.set(name, value)
+  return { headers: all }
 }
 
 /** Draining waits for the server's word; one that has frozen must not hold a shutdown up. */

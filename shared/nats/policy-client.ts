@@ -1,3 +1,4 @@
+import type { Msg } from 'nats'
 import type { Membership } from '../core/ledger/types.ts'
 import type { RegionId } from '../core/policy.ts'
 import { QuotaError } from '../errors.ts'
@@ -18,7 +19,8 @@ import {
   POLICY_REVISION_SUBJECT,
   stockSubject,
 } from '../protocol/subjects.ts'
-import type { NatsLink } from './client.ts'
+import type { Tracer } from '../runtime/tracing/tracer.ts'
+import { fieldsOf, type NatsLink } from './client.ts'
 
 /** How long one reply may take. Admin reads a page from Postgres; longer only delays the next attempt. */
 const REPLY_TIMEOUT_MS = 2_000
@@ -32,6 +34,12 @@ export interface ChangesSince extends Membership {
   readonly changes: readonly PolicyChange[]
 }
 
+/** Told of a revision, and how to read the header fields that came with it. */
+export type RevisionHandler = (
+  revision: number,
+  field?: (name: string) => string | undefined,
+) => void
+
 /**
  * What a region asks of admin, over NATS. Every question is safe to ask again.
  *
@@ -40,16 +48,19 @@ export interface ChangesSince extends Membership {
  */
 export class NatsPolicyClient {
   readonly #link: NatsLink
+  readonly #tracer: Tracer | undefined
   readonly #onBadHint: (err: unknown) => void
-  readonly #handlers: ((revision: number) => void)[] = []
+  readonly #handlers: RevisionHandler[] = []
 
-  constructor(link: NatsLink, onBadHint: (err: unknown) => void) {
+  /** With a `tracer`, questions carry the trace of whoever asks them. */
+  constructor(link: NatsLink, onBadHint: (err: unknown) => void, tracer?: Tracer) {
     this.#link = link
+    this.#tracer = tracer
     this.#onBadHint = onBadHint
     link.use((connection) => {
       connection.subscribe(POLICY_REVISION_SUBJECT, {
         callback: (err, message) => {
-          if (err === null) this.#receiveHint(message.string())
+          if (err === null) this.#receiveHint(message)
           else this.#onBadHint(err)
         },
       })
@@ -57,7 +68,7 @@ export class NatsPolicyClient {
   }
 
   /** Calls `handle` with each revision that admin says is the newest. Hints may be lost, repeated or late. */
-  onRevision(handle: (revision: number) => void): void {
+  onRevision(handle: RevisionHandler): void {
     this.#handlers.push(handle)
   }
 
@@ -85,27 +96,31 @@ export class NatsPolicyClient {
   }): Promise<IncarnationReply> {
     const { region, requestId, atLeast } = ask
     const request = JSON.stringify({ v: POLICY_MESSAGES_VERSION, requestId, atLeast })
-    const reply = await this.#link.request(incarnationSubject(region), request, REPLY_TIMEOUT_MS)
+    const reply = await this.#request(incarnationSubject(region), request)
     return decodeMessage(incarnationReplySchema, reply)
   }
 
   /** Windows opened and tokens given. The same question again is answered as before. */
   async askStock(region: RegionId, ask: Omit<StockRequest, 'v'>): Promise<StockReply> {
     const request = JSON.stringify({ v: POLICY_MESSAGES_VERSION, ...ask })
-    const reply = await this.#link.request(stockSubject(region), request, REPLY_TIMEOUT_MS)
+    const reply = await this.#request(stockSubject(region), request)
     return decodeMessage(stockReplySchema, reply)
   }
 
   async #askPage(since: number, after: number | undefined): Promise<ChangesReply> {
     const request = JSON.stringify({ v: POLICY_MESSAGES_VERSION, since, after })
-    const reply = await this.#link.request(POLICY_CHANGES_SUBJECT, request, REPLY_TIMEOUT_MS)
+    const reply = await this.#request(POLICY_CHANGES_SUBJECT, request)
     return decodeMessage(changesReplySchema, reply)
   }
 
-  #receiveHint(payload: string): void {
+  #request(subject: string, request: string): Promise<string> {
+    return this.#link.request(subject, request, REPLY_TIMEOUT_MS, this.#tracer?.fields())
+  }
+
+  #receiveHint(message: Msg): void {
     try {
-      const { revision } = decodeMessage(policyHintSchema, payload)
-      for (const handle of this.#handlers) handle(revision)
+      const { revision } = decodeMessage(policyHintSchema, message.string())
+      for (const handle of this.#handlers) handle(revision, fieldsOf(message))
     } catch (err) {
       if (!(err instanceof QuotaError)) throw err
       this.#onBadHint(err)

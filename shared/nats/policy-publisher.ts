@@ -29,7 +29,8 @@ import {
 } from '../protocol/subjects.ts'
 import { createFailureLog, type FailureLog } from '../runtime/failure-log.ts'
 import type { Logger } from '../runtime/logger.ts'
-import type { NatsLink } from './client.ts'
+import { type TraceFields, type Tracer, traced } from '../runtime/tracing/tracer.ts'
+import { fieldsOf, type NatsLink } from './client.ts'
 
 /** Most changes read for one reply. Few enough that a page of large policies is not read to be thrown away. */
 const CHANGES_PER_READ = Math.min(200, CHANGES_PAGE_MAX)
@@ -62,6 +63,7 @@ export interface PolicyPublisherOptions {
   readonly log: Logger
   /** Told of each question: which kind, and how it ended. */
   readonly onAnswer?: (kind: QuestionKind, outcome: 'answered' | 'refused') => void
+  readonly tracer?: Tracer | undefined
 }
 
 /**
@@ -84,9 +86,9 @@ export class PolicyPublisher {
   }
 
   /** Dropped while NATS is away: the next one says the same or more. */
-  announce(revision: number): void {
+  announce(revision: number, fields?: TraceFields): void {
     const hint: PolicyHint = { v: POLICY_MESSAGES_VERSION, revision }
-    this.#options.link.publish(POLICY_REVISION_SUBJECT, JSON.stringify(hint))
+    this.#options.link.publish(POLICY_REVISION_SUBJECT, JSON.stringify(hint), fields)
   }
 
   #listen(connection: NatsConnection): void {
@@ -98,13 +100,21 @@ export class PolicyPublisher {
       connection.subscribe(subject, {
         queue: ADMIN_QUEUE,
         callback: (err, message) => {
-          if (err === null) void this.#answer(kind, message, () => reply(message))
+          if (err === null) void this.#answer(kind, message, () => this.#traced(message, reply))
         },
       })
     }
     answer(POLICY_CHANGES_SUBJECT, 'changes', (message) => this.#changes(message))
     answer(INCARNATION_SUBJECTS, 'incarnation', (message) => this.#incarnation(message))
     answer(STOCK_SUBJECTS, 'stock', (message) => this.#stock(message))
+  }
+
+  /** Only what a traced asker asked: a region asks for stock all day. */
+  #traced<T>(message: Msg, reply: (message: Msg) => Promise<T>): Promise<T> {
+    const from = fieldsOf(message)
+    if (from('traceparent') === undefined) return reply(message)
+    const name = 'answer a region'
+    return traced(this.#options.tracer, { name, kind: 'server', from }, () => reply(message))
   }
 
   async #changes(message: Msg): Promise<ChangesReply> {

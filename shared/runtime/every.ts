@@ -1,3 +1,4 @@
+import { AsyncResource } from 'node:async_hooks'
 import { AssertionError } from '../core/assert.ts'
 import { createFailureLog } from './failure-log.ts'
 import type { Logger } from './logger.ts'
@@ -58,12 +59,13 @@ export function every(
     const jitterMs = options.intervalMs * (options.jitter ?? 0.1) * Math.random()
     timer = setTimeout(start, isWoken ? 0 : options.intervalMs + jitterMs)
   }
-  const start = (): void => {
+  // In the context that the loop was made in: a step is no part of what whoever woke it was doing.
+  const start = AsyncResource.bind((): void => {
     timer = undefined
     isWoken = false
     step = new AbortController()
     running = runOnce({ ...options, stats, step }, stepOnce).then(settle)
-  }
+  })
   const settle = (outcome: Outcome): void => {
     running = undefined
     if (outcome.kind === 'bug') {

@@ -3,6 +3,7 @@ import {
   type ChannelCredentials,
   type Client,
   credentials,
+  Metadata,
   makeClientConstructor,
   type ServiceDefinition as Service,
   type ServiceError,
@@ -24,7 +25,7 @@ export interface RlsCall {
 }
 
 export interface RlsClient {
-  call(request: RlsCall): Promise<RlsResponse>
+  call(request: RlsCall, metadata?: Metadata): Promise<RlsResponse>
   close(): void
 }
 
@@ -60,7 +61,7 @@ function clientOf(port: number, options: Options, security?: ChannelCredentials)
   const file = 'envoy/service/ratelimit/v3/rls.proto'
   const client = connect(port, file, { service: RLS_SERVICE, options, security })
   return {
-    call: (request) => unary(client, 'ShouldRateLimit', request),
+    call: (request, metadata) => unary(client, 'ShouldRateLimit', request, metadata),
     close: () => client.close(),
   }
 }
@@ -115,9 +116,14 @@ function method(client: Client, name: string): (...args: unknown[]) => any {
   return found.bind(client)
 }
 
-function unary<T>(client: Client, name: string, request: unknown): Promise<T> {
+function unary<T>(
+  client: Client,
+  name: string,
+  request: unknown,
+  metadata = new Metadata(),
+): Promise<T> {
   return new Promise((resolve, reject) => {
-    method(client, name)(request, (err: ServiceError | null, response: T) => {
+    method(client, name)(request, metadata, (err: ServiceError | null, response: T) => {
       if (err === null) resolve(response)
       else reject(err)
     })

@@ -10,6 +10,7 @@ import {
 import { observeStoreMemory } from '../../services/enforcer/store-memory.ts'
 import { createSyncMetrics } from '../../services/sync/metrics.ts'
 import { createRegistry, type Registry } from '../../shared/runtime/metrics.ts'
+import { observeSpans } from '../../shared/runtime/tracing/open.ts'
 
 /** Gauges are only declared here, never collected, so what they read need not exist. */
 const unread = {} as never
@@ -36,6 +37,7 @@ describe.each(Object.keys(declare))('docs/metrics.md, %s', (service) => {
   it('names every metric of the service with its type and labels, and no other', () => {
     const registry = createRegistry({}, false)
     declare[service]?.(registry)
+    observeSpans(registry, unread)
     const declared = registry.getMetricsAsArray().map((metric) => {
       const { labelNames } = metric as unknown as { labelNames: readonly string[] }
       return `${metric.name} ${String(metric.type)} ${labelNames.filter((l) => l !== 'le').join(', ') || '–'}`

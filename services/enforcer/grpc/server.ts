@@ -16,6 +16,7 @@ import {
 } from '../../../shared/protocol/rls-messages.ts'
 import type { Logger } from '../../../shared/runtime/logger.ts'
 import type { ListenTls } from '../../../shared/runtime/tls.ts'
+import type { Tracer } from '../../../shared/runtime/tracing/tracer.ts'
 import { type RlsOptions, shouldRateLimit } from '../rls.ts'
 import { countFailure } from '../run-check.ts'
 import { loadRlsService } from './definitions.ts'
@@ -25,6 +26,7 @@ export interface GrpcOptions extends RlsOptions {
   readonly log: Logger
   /** Null: listens without TLS. */
   readonly tls: ListenTls | null
+  readonly tracer?: Tracer | undefined
 }
 
 /** The enforcer's gRPC side: Envoy's rate limit service and grpc.health.v1. */
@@ -52,7 +54,11 @@ const SERVER_OPTIONS: ServerOptions = {
 export function createGrpcServer(options: GrpcOptions): GrpcServer {
   const server = new Server(SERVER_OPTIONS)
   const health = new Health([RLS_SERVICE])
-  server.addService(loadRlsService(), { ShouldRateLimit: answering(options) })
+  const { tracer } = options
+  const answer = answering(options)
+  server.addService(loadRlsService(), {
+    ShouldRateLimit: tracer === undefined ? answer : tracedAnswer(tracer, answer),
+  })
   server.addService(healthService, health.implementation())
   return {
     listen: (host, port) => bind(server, credentialsOf(options.tls), `${bracketed(host)}:${port}`),
@@ -69,6 +75,30 @@ function answering(options: GrpcOptions): handleUnaryCall<RlsRequest, RlsRespons
     shouldRateLimit(options, request).then(
       (response) => callback(null, response),
       (err: unknown) => callback(explain(err, options)),
+    )
+  }
+}
+
+/** In the trace that the call's metadata name. */
+function tracedAnswer(
+  tracer: Tracer,
+  answer: handleUnaryCall<RlsRequest, RlsResponse>,
+): handleUnaryCall<RlsRequest, RlsResponse> {
+  const notes = {
+    'rpc.system': 'grpc',
+    'rpc.service': RLS_SERVICE,
+    'rpc.method': 'ShouldRateLimit',
+  }
+  return (call, callback) => {
+    const from = (field: string): string | undefined => call.metadata.get(field)[0]?.toString()
+    const name = `${RLS_SERVICE}/ShouldRateLimit`
+    const span = tracer.begin({ name, kind: 'server', notes, from })
+    if (span === null) return answer(call, callback)
+    tracer.inside(span, () =>
+      answer(call, (err, ...rest) => {
+        span.end(err === null || err === undefined ? undefined : (err.details ?? err))
+        callback(err, ...rest)
+      }),
     )
   }
 }

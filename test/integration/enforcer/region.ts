@@ -19,6 +19,7 @@ import { createStoreMemoryReader } from '../../../shared/redis/store-memory.ts'
 import { type Clock, systemClock } from '../../../shared/runtime/clock.ts'
 import { createRegistry } from '../../../shared/runtime/metrics.ts'
 import type { ListenTls } from '../../../shared/runtime/tls.ts'
+import type { Tracer } from '../../../shared/runtime/tracing/tracer.ts'
 import { type RedisServer, startRedisServer } from '../../support/redis-server.ts'
 import { PLAIN_LIMIT, PLAIN_POLICY } from '../../support/region-policy.ts'
 
@@ -45,6 +46,7 @@ export interface EnforcerOptions {
   /** Whether hot counters are leased; not, unless told so, for most tests count what Redis has. */
   readonly leases?: boolean
   readonly tls?: ListenTls
+  readonly tracer?: Tracer | undefined
 }
 
 export interface TestEnforcer extends Enforcer {
@@ -195,6 +197,7 @@ async function startEnforcer(url: string, options: EnforcerOptions): Promise<Tes
     isRunning: () => true,
     headers: DRAFT_HEADERS,
     sender: { trustedHops: options.trustedHops ?? 0, ipv6Prefix: 64 },
+    tracer: options.tracer,
   })
   const news = createRedis({ url, name: 'news', onError: () => {} })
   if (options.keepsDenials === true) listenForNews(news, enforcer.news)

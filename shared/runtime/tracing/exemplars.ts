@@ -1,0 +1,32 @@
+import { type HistogramConfiguration, Registry as PromRegistry } from 'prom-client'
+import { histogram, type Registry } from '../metrics.ts'
+import type { Tracer } from './tracer.ts'
+
+/** What takes durations, in seconds. */
+export interface Timings {
+  observe(seconds: number): void
+}
+
+/**
+ * A histogram; with a tracer each bucket shows a trace of what fell into it last, and `registry` answers in the format
+ * of OpenMetrics from then on, which alone has room for that.
+ */
+export function timings(
+  registry: Registry,
+  config: HistogramConfiguration<never>,
+  tracer: Tracer | undefined,
+): Timings {
+  if (tracer === undefined) return histogram(registry, config)
+  // The type says which format the registry was made for.
+  const format: string = PromRegistry.OPENMETRICS_CONTENT_TYPE
+  Reflect.apply(registry.setContentType, registry, [format])
+  const all = histogram(registry, { ...config, enableExemplars: true })
+  return {
+    observe(value) {
+      const span = tracer.current()
+      const exemplarLabels =
+        span === null ? undefined : { trace_id: span.traceId, span_id: span.spanId }
+      all.observe({ labels: {}, value, ...(exemplarLabels !== undefined && { exemplarLabels }) })
+    },
+  }
+}
