@@ -12,6 +12,7 @@ local pack, unpack_from = struct.pack, struct.unpack
 local POOL_UNITS = 1000000
 local ROUNDING_NUMERATOR = 15624
 local BURST_FRACTION = 8
+local FRACTION_TOKENS_MAX = 562949953421312
 local TOKENS_MAX = 9007199254740991
 
 -- Meta of a slot group. The layout number lets scripts of another version refuse to read what they do not know.
@@ -154,7 +155,10 @@ end
 local function share_burst(burst, units)
   local high = floor(burst / POOL_UNITS)
   local low = burst - high * POOL_UNITS
-  return high * units + floor((low * BURST_FRACTION * units + ROUNDING_NUMERATOR) / POOL_UNITS) / BURST_FRACTION
+  local eighths = floor((low * BURST_FRACTION * units + ROUNDING_NUMERATOR) / POOL_UNITS)
+  local whole = high * units
+  if whole >= FRACTION_TOKENS_MAX then return whole + floor(eighths / BURST_FRACTION) end
+  return whole + eighths / BURST_FRACTION
 end
 
 -- Units that a counter may use just after an instant. While recovering: none.

@@ -29,6 +29,9 @@ export const WHOLE_TOKEN_SPLIT_MAX = 10_000
 /** A bucket's burst is held in this part of a token, so that shares of small bursts stay exact. */
 export const BURST_FRACTION = 8
 
+/** From here on a double does not hold a token's fraction, and a sum with one could be rounded up. */
+const FRACTION_TOKENS_MAX = 2 ** 49
+
 /**
  * Whole tokens that `units` of a limit of `capacity` tokens come to.
  *
@@ -45,7 +48,8 @@ export function shareTokens(capacity: number, units: number): number {
 }
 
 /**
- * Tokens that a bucket of `burst` tokens may hold under `units`, in eighths of a token.
+ * Tokens that a bucket of `burst` tokens may hold under `units`, in eighths of a token; whole ones of bursts that leave
+ * no room for a fraction.
  *
  * The same guarantee as `shareTokens`: the bursts of all regions sum to at most `burst`.
  */
@@ -53,7 +57,9 @@ export function shareBurst(burst: number, units: number): number {
   const high = Math.floor(burst / POOL_UNITS)
   const low = burst - high * POOL_UNITS
   const eighths = Math.floor((low * BURST_FRACTION * units + ROUNDING_NUMERATOR) / POOL_UNITS)
-  return high * units + eighths / BURST_FRACTION
+  const whole = high * units
+  if (whole >= FRACTION_TOKENS_MAX) return whole + Math.floor(eighths / BURST_FRACTION)
+  return whole + eighths / BURST_FRACTION
 }
 
 /** Fewest units that let a region admit one token of a limit of `capacity` tokens at once. */
