@@ -1,5 +1,5 @@
 /** Begins and ends emergency actions; each is a revision of its policy with an audit row. */
-import type { EmergencyEffect } from '../../shared/core/emergency.ts'
+import { type EmergencyEffect, multiplied } from '../../shared/core/emergency.ts'
 import { holdingOf } from '../../shared/core/enforced.ts'
 import { hasBurst } from '../../shared/core/policy.ts'
 import { QuotaError } from '../../shared/errors.ts'
@@ -178,8 +178,26 @@ function effectOf(policy: StoredPolicy, put: EmergencyPut): EmergencyEffect {
       `${limit.name} has windows of a day or more, whose tokens are given for good: change the policy instead`,
     )
   }
-  if (kind === 'multiply') return { kind, limit: limit.name, factor: put.factor ?? 1 }
-  return { kind, limit: limit.name, ...fixedNumbers(limit, put) }
+  const effect: EmergencyEffect =
+    kind === 'multiply'
+      ? { kind, limit: limit.name, factor: put.factor ?? 1 }
+      : { kind, limit: limit.name, ...fixedNumbers(limit, put) }
+  refuseEmptyParts(limit, effect)
+  return effect
+}
+
+/** Fewer tokens than a key has parts would deny all, and that is said with a capacity of 0. */
+function refuseEmptyParts(limit: StoredLimit, effect: EmergencyEffect): void {
+  const isMultiplied = effect.kind === 'multiply'
+  if (!isMultiplied && effect.kind !== 'fix') return
+  const scaled = (tokens: number): number =>
+    isMultiplied ? multiplied(tokens, effect.factor) : tokens
+  const { capacity, burst } = isMultiplied ? limit : effect
+  const least = Math.min(scaled(capacity), scaled(burst))
+  if (scaled(capacity) === 0 || least >= limit.shards) return
+  const message = `leaves ${least} tokens for the ${limit.shards} shards of ${limit.name}`
+  const fix = `leave at least ${limit.shards}, burst included, or fix the capacity at 0 to deny all`
+  throw refusal(isMultiplied ? 'factor' : 'capacity', message, fix)
 }
 
 /** Without a burst it stays in proportion, as the policy has it. */

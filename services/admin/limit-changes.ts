@@ -159,13 +159,15 @@ function epochOpen(changes: LimitChanges, before: StoredLimit, index: number): Q
   return new QuotaError('QUOTA_EPOCH_OPEN', problem.message, { problems: [problem] })
 }
 
-/** What is held in another way counts otherwise, as another algorithm does. */
+/** What is held in another way, or in other parts, counts otherwise, as another algorithm does. */
 function isSameCounter(
   stored: StoredLimit & { readonly mode: Mode | null },
   limit: LimitDocument,
   document: PolicyDocument,
 ): boolean {
   if (stored.name !== limit.name || stored.algorithm !== limit.algorithm) return false
+  // A part of other parts would remember what all of the key never spent, and others nothing.
+  if (stored.shards !== limit.shards) return false
   const holding = holdingOf(document, { ...limit, windowMs: windowMsOf(limit) })
   return stored.mode !== null && holdingOf({ mode: stored.mode }, stored) === holding
 }

@@ -12,6 +12,7 @@ import {
 import type { Adoption } from './adoptions.ts'
 import { UsageHistory } from './history/usage-history.ts'
 import { MarkTimes } from './mark-times.ts'
+import { withWholeKeys } from './whole-keys.ts'
 
 /** Records come each second; a region that was silent for this long is not reporting. */
 export const SILENT_AFTER_MS = 3_500
@@ -55,7 +56,8 @@ export class LiveView {
     if (!this.#members.has(record.from)) return false
     const last = this.#heard.get(record.from)
     if (last !== undefined && !isNewer(record.mark, last.record.mark)) return false
-    this.#heard.set(record.from, { record, heardAtMs: nowMs })
+    const shown = withWholeKeys(record, this.#limits)
+    this.#heard.set(record.from, { record: shown, heardAtMs: nowMs })
     this.marks.note(record.from, record.mark, nowMs)
     const before = this.#usage
     this.#usage = mergeForeign(
@@ -88,6 +90,7 @@ export class LiveView {
     this.history.prune(this.#limits, this.#members, nowMs)
   }
 
+  /** The newest record of a region, each key that is counted in parts as one. */
   heard(region: RegionId): HeardRecord | null {
     return this.#heard.get(region) ?? null
   }

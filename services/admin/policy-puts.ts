@@ -255,7 +255,7 @@ function restartWarnings(
   return (plan?.restarted ?? []).map((name) => ({
     field: `${at}limits[${document.limits.findIndex((limit) => limit.name === name)}]`,
     message: `${name} counts otherwise from now on, so its counters start with nothing spent`,
-    fix: 'keep its algorithm and the way it is held, or give it another name to say that it is another limit',
+    fix: 'keep its algorithm, its shards and the way it is held, or give it another name to say that it is another limit',
   }))
 }
 

@@ -112,7 +112,7 @@ export class KeptRoutes {
   #putYoung(table: Table, value: string, route: Route): void {
     table.young.set(value, route)
     this.#size += 1
-    this.#young += 1
+    this.#young += route.parts?.count ?? 1
     this.#youngChars += value.length
   }
 

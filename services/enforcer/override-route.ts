@@ -45,12 +45,17 @@ export function routeOf(
   context: { readonly routes: RouteTable; readonly metrics: Pick<EnforcerMetrics, 'cellsOf'> },
   index: PolicyIndex,
   domain: string,
-  asked: { readonly descriptor: Descriptor; readonly override: RouteOverride | null },
+  asked: {
+    readonly descriptor: Descriptor
+    readonly override: RouteOverride | null
+    readonly requestId: string | undefined
+  },
 ): Route {
-  const { descriptor, override } = asked
-  if (override === null) return context.routes.find(index, domain, descriptor)
-  const part = regionPart(index, domain, override)
-  if (part === null) return context.routes.find(index, domain, descriptor)
+  const { descriptor, override, requestId } = asked
+  const part = override === null ? null : regionPart(index, domain, override)
+  if (override === null || part === null) {
+    return context.routes.find(index, domain, descriptor, requestId)
+  }
   const policy = overridePolicy(part, matchPolicy(index, domain, descriptor), override)
   const [limit] = policy.limits
   const group = slotGroup({ domain, entries: descriptor.entries })
@@ -63,7 +68,7 @@ export function routeOf(
     usageEpoch: 0,
     name: counterName(named, (text) => createHash('sha256').update(text).digest('base64url')),
   })
-  if (limit === undefined) return context.routes.find(index, domain, descriptor)
+  if (limit === undefined) return context.routes.find(index, domain, descriptor, requestId)
   const enforced = {
     limit,
     template: decisionTemplate(policy, limit),

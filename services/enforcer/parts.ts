@@ -56,8 +56,9 @@ function routesOf(
 ): readonly (RoutedDescriptor & { readonly terms: DescriptorTerms })[] {
   const all = ask.descriptors.map((descriptor, position) => {
     const terms = ask.terms?.[position] ?? { cost: ask.cost, override: null }
-    const asked = { descriptor, override: terms.override }
-    return { position, ...asked, terms, route: routeOf(context, index, ask.domain, asked) }
+    const asked = { descriptor, override: terms.override, requestId: ask.requestId }
+    const route = routeOf(context, index, ask.domain, asked)
+    return { position, descriptor, override: terms.override, terms, route }
   })
   const replaced = all.flatMap(({ route }) => route.policy.replaces)
   if (replaced.length === 0) return all

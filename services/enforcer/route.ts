@@ -40,6 +40,13 @@ export interface SoleRoute {
   lease: unknown
 }
 
+/** The ways to the parts of a key that is counted in several. The route that has them leads to the first itself. */
+export interface RouteParts {
+  readonly count: number
+  /** The route to the part of `request`. */
+  routeOf(requestId: string): Route
+}
+
 /** The limits that govern a descriptor; all are empty when no policy does. */
 export interface Route extends LimitSet {
   readonly group: number
@@ -51,6 +58,8 @@ export interface Route extends LimitSet {
   readonly watches: readonly Watch[]
   /** Of most routes; null where a check takes more than asking the store for one limit. */
   readonly sole: SoleRoute | null
+  /** Of the route of a key that is counted in several parts; null of all others, and of the parts. */
+  readonly parts: RouteParts | null
 }
 
 export interface RoutePolicy {
@@ -71,6 +80,7 @@ export const UNMATCHED: Route = {
   policy: NO_POLICY,
   watches: [],
   sole: null,
+  parts: null,
 }
 
 /** Where a descriptor leads whose policy another one of the check replaces: nowhere. */

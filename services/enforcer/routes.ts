@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { countedEntries } from '../../shared/core/counted-entries.ts'
-import { counterId, counterName, slotGroup } from '../../shared/core/counter-id.ts'
+import { counterId, counterName, partName, slotGroup } from '../../shared/core/counter-id.ts'
+import { partGroup, partOfRequest } from '../../shared/core/counter-parts.ts'
 import type { Descriptor } from '../../shared/core/descriptor.ts'
 import type { RegionOverride } from '../../shared/core/overrides.ts'
 import type { RegionPolicy } from '../../shared/core/policy.ts'
@@ -19,6 +20,7 @@ import {
   isPlain,
   type LimitSet,
   type Route,
+  type RouteParts,
   type RoutePolicy,
   soleRouteOf,
   UNMATCHED,
@@ -43,8 +45,17 @@ export class RouteTable {
     return this.#kept.size
   }
 
-  /** The route of `descriptor` under `index`; equal descriptors get the same object while both are kept. */
-  find(index: PolicyIndex, domain: string, descriptor: Descriptor): Route {
+  /**
+   * The route of `descriptor` under `index`; equal descriptors get the same object while both are kept. Where the key is
+   * counted in parts it leads to the one of the request, which is always the same; without an id to the same as another
+   * without.
+   */
+  find(index: PolicyIndex, domain: string, descriptor: Descriptor, requestId?: string): Route {
+    const route = this.#find(index, domain, descriptor)
+    return route.parts === null ? route : route.parts.routeOf(requestId ?? '')
+  }
+
+  #find(index: PolicyIndex, domain: string, descriptor: Descriptor): Route {
     if (index !== this.#index) {
       this.#index = index
       this.#kept.clear()
@@ -60,8 +71,21 @@ export class RouteTable {
     const policy = matchPolicy(index, domain, descriptor)
     if (policy === null) return UNMATCHED
     const entries = countedEntries(policy.match, descriptor.entries)
-    const group = slotGroup({ domain, entries })
-    const name = counterName(entries, sha256)
+    const whole = { group: slotGroup({ domain, entries }), name: counterName(entries, sha256) }
+    const { shards = 1 } = policy.limits[0] ?? {}
+    const build = (part: number): Route => this.#buildPart(policy, descriptor, { ...whole, part })
+    const route = build(0)
+    const isOne = shards === 1 || route.targets.length + route.watches.length === 0
+    return isOne ? route : { ...route, parts: new LazyParts(shards, route, build) }
+  }
+
+  #buildPart(
+    policy: RegionPolicy,
+    descriptor: Descriptor,
+    { part, ...whole }: { readonly group: number; readonly name: string; readonly part: number },
+  ): Route {
+    const group = partGroup(whole.group, part)
+    const name = partName(whole.name, part)
     const setOf = (limits: readonly EnforcedLimit[]): LimitSet => limitSet(limits, { group, name })
     const enforced = this.#enforce(policy)
     const override = overrideOf(enforced, descriptor)
@@ -92,6 +116,28 @@ export class RouteTable {
     const enforced = { policy, route, limits, overrides: policyOverrides(policy) }
     this.#enforced.set(policy, enforced)
     return enforced
+  }
+}
+
+/** Routes to the parts of one key, each built when a request first goes there. */
+class LazyParts implements RouteParts {
+  readonly count: number
+  readonly #routes: (Route | undefined)[]
+  readonly #build: (part: number) => Route
+
+  constructor(count: number, first: Route, build: (part: number) => Route) {
+    this.count = count
+    this.#routes = [first]
+    this.#build = build
+  }
+
+  routeOf(requestId: string): Route {
+    const part = partOfRequest(requestId, this.count)
+    const known = this.#routes[part]
+    if (known !== undefined) return known
+    const route = this.#build(part)
+    this.#routes[part] = route
+    return route
   }
 }
 

@@ -234,7 +234,7 @@ export function reasonOf(
   return 'store_unavailable'
 }
 
-/** `part` under the newest policies, its slot group unchanged; null when they cannot be read. */
+/** `part` under the newest policies; null when they cannot be read, or its descriptors go ways of their own now. */
 export async function reroute(context: DecideContext, part: GroupPart): Promise<GroupPart | null> {
   try {
     await context.policies.refresh()
@@ -245,9 +245,15 @@ export async function reroute(context: DecideContext, part: GroupPart): Promise<
   const index = context.policies.current() ?? part.index
   const routed = part.routed.map((one) => ({
     ...one,
-    route: routeOf(context, index, part.domain, one),
+    route: routeOf(context, index, part.domain, { ...one, requestId: part.requestId }),
   }))
-  return { ...part, index, routed }
+  const groups = new Set(
+    routed.flatMap(({ route }) => (route.targets.length === 0 ? [] : [route.group])),
+  )
+  // Where the number of shards changed they may lead apart, and are no more decided at once.
+  if (groups.size > 1) return null
+  const [group = part.group] = groups
+  return { ...part, group, index, routed }
 }
 
 export function targetsOf(part: GroupPart): readonly CheckTarget[] {

@@ -41,7 +41,7 @@ export function soleRoute(context: DecideContext, index: PolicyIndex, ask: Ask):
   // By index: taking an array apart costs a part of what a leased check does.
   const descriptor = descriptors[0]
   if (descriptor === undefined || descriptors.length > 1 || ask.terms !== undefined) return null
-  const route = context.routes.find(index, ask.domain, descriptor)
+  const route = context.routes.find(index, ask.domain, descriptor, ask.requestId)
   return route.sole === null ? null : route
 }
 

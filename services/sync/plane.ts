@@ -1,3 +1,4 @@
+import { partTokens } from '../../shared/core/counter-parts.ts'
 import { underEmergency } from '../../shared/core/emergency.ts'
 import { pooledTokens } from '../../shared/core/enforced.ts'
 import type { LedgerLimit, Membership } from '../../shared/core/ledger/types.ts'
@@ -69,13 +70,13 @@ export function inForceOf(of: Plane, storeMs: number): InForce {
   return { of, plane: { ...of, policies: new Map(policies) }, storeMs }
 }
 
-/** The numbers of each limit that the ledger works with. */
+/** The numbers of each limit that the ledger works with: those of one counter. */
 export function ledgerLimits(plane: Plane): ReadonlyMap<number, LedgerLimit> {
   const limits = new Map<number, LedgerLimit>()
   for (const policy of plane.policies.values()) {
     for (const { name: _name, ...limit } of policy.limits) {
-      const capacity = pooledTokens(policy, limit.capacity)
-      const burst = pooledTokens(policy, limit.burst)
+      const capacity = partTokens(pooledTokens(policy, limit.capacity), limit.shards)
+      const burst = partTokens(pooledTokens(policy, limit.burst), limit.shards)
       limits.set(limit.id, { ...limit, capacity, burst, objective: policy.objective })
     }
   }

@@ -1,4 +1,5 @@
 import { assert } from '../../shared/core/assert.ts'
+import { partTokens } from '../../shared/core/counter-parts.ts'
 import { nextEmergencyEndMs } from '../../shared/core/emergency.ts'
 import { holdingOf, type ModeRule, pooledTokens } from '../../shared/core/enforced.ts'
 import type { NumbersByLimit } from '../../shared/core/overrides.ts'
@@ -39,8 +40,8 @@ function regionLimit(
   const { id, name, algorithm, calendar, shards, leases, candidateOf, usageEpoch } = limit
   const { windowMs } = limit
   const rule = { id, name, algorithm, calendar, shards, leases, candidateOf, usageEpoch }
-  const capacity = pooledTokens(policy, limit.capacity)
-  const burst = pooledTokens(policy, limit.burst)
+  const capacity = partTokens(pooledTokens(policy, limit.capacity), shards)
+  const burst = partTokens(pooledTokens(policy, limit.burst), shards)
   const spec = { ...rule, capacity, windowMs, burst, home }
   const told = capacity === limit.capacity ? spec : { ...spec, nominal: limit.capacity }
   const holding = holdingOf(policy, limit)
@@ -51,15 +52,17 @@ function regionLimit(
 
 /** Tiers and overrides with what the mode makes of their numbers; those that have expired are left out. */
 function variantsOf(
-  policy: ModeRule & Pick<Policy, 'tiers' | 'overrides'>,
+  policy: ModeRule & Pick<Policy, 'tiers' | 'overrides' | 'limits'>,
   storeMs: number,
 ): Pick<RegionPolicySpec, 'tiers' | 'overrides'> {
   const { tiers, overrides } = policy
+  const { limits: named } = policy
   const pooled = (limits: NumbersByLimit): NumbersByLimit =>
-    mapValues(limits, ({ capacity, burst }) => ({
-      capacity: pooledTokens(policy, capacity),
-      ...(burst !== undefined && { burst: pooledTokens(policy, burst) }),
-    }))
+    mapValues(limits, ({ capacity, burst }, name) => {
+      const { shards = 1 } = named.find((limit) => limit.name === name) ?? {}
+      const part = (tokens: number): number => partTokens(pooledTokens(policy, tokens), shards)
+      return { capacity: part(capacity), ...(burst !== undefined && { burst: part(burst) }) }
+    })
   const inForce = overrides
     ?.filter(({ expiresAtMs = Number.POSITIVE_INFINITY }) => storeMs < expiresAtMs)
     .map(({ value, rule }) => ({
@@ -83,6 +86,6 @@ export function nextExpiryMs(plane: Plane, storeMs: number): number {
   return next
 }
 
-function mapValues<A, B>(record: Readonly<Record<string, A>>, map: (value: A) => B) {
-  return Object.fromEntries(Object.entries(record).map(([key, value]) => [key, map(value)]))
+function mapValues<A, B>(record: Readonly<Record<string, A>>, map: (value: A, key: string) => B) {
+  return Object.fromEntries(Object.entries(record).map(([key, value]) => [key, map(value, key)]))
 }

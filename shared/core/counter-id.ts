@@ -3,7 +3,8 @@
  *
  * A name is the same in every region and is never shared by two descriptors, limits or usage epochs. Its tag
  * is the Redis hash tag of its slot group; all limits that one tenant meets are in one group as a rule,
- * because the group follows the domain and the descriptor's first entry.
+ * because the group follows the domain and the descriptor's first entry. A part of a key that is counted in several
+ * has its number behind the name, `name#part`, and a slot group of its own.
  */
 import { assert } from './assert.ts'
 import type { CounterId, DescriptorEntry } from './descriptor.ts'
@@ -39,7 +40,10 @@ export const SLOT_GROUPS = SLOT_GROUP_TAGS.length
 /** Longer encoded descriptors are replaced by their hash, so that a counter's memory stays bounded. */
 export const COUNTER_NAME_LENGTH_MAX = 128
 
-/** The separators, the mark of a hashed name, controls, and what UTF-8 cannot carry. */
+/** Stands in no other place of a name but its first, before a hash. */
+const PART_MARK = '#'
+
+/** The separators, the mark of a hashed name and of a part, controls, and what UTF-8 cannot carry. */
 const ESCAPED = /[%=,#\p{Cc}\p{Cs}]/gu
 
 const FNV_OFFSET = 0x811c9dc5
@@ -133,10 +137,21 @@ function isDigit(code: number): boolean {
   return code >= ZERO && code <= NINE
 }
 
+/** The name of the counter of one part of a key (`counter-parts.ts`); that of the first part is the key's own. */
+export function partName(name: string, part: number): string {
+  return part === 0 ? name : `${name}${PART_MARK}${part}`
+}
+
+/** The name of the key that a counter is a part of; its own where it is a whole one. */
+export function wholeName(name: string): string {
+  const mark = name.lastIndexOf(PART_MARK)
+  return mark > 0 ? name.slice(0, mark) : name
+}
+
 /** The value of an entry in a counter's name; null where the name is a hash or has no such entry. */
 export function valueInName(name: string, entry: number): string | null {
   if (name.startsWith('#')) return null
-  const encoded = name.split(',')[entry]?.split('=')[1]
+  const encoded = wholeName(name).split(',')[entry]?.split('=')[1]
   if (encoded === undefined) return null
   return encoded.replace(/%([0-9a-f]{4})/g, (_escape, code: string) =>
     String.fromCharCode(Number.parseInt(code, 16)),

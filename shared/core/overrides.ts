@@ -88,6 +88,7 @@ export function variantOf(limit: RegionLimit, numbers: Numbers | null): RegionLi
   const part = full === 0 ? 0 : Math.min(1, idle.tokens / full)
   return {
     ...rest,
+    ...(limit.shards > 1 && { nominal: capacity * limit.shards }),
     capacity,
     burst,
     previous: previous === null ? null : { ...previous, capacity, burst },

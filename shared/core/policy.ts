@@ -61,7 +61,7 @@ export interface LimitRule {
   readonly algorithm: Algorithm
   /** Of a fixed window that follows a calendar; `windowMs` is then the longest that a window lasts. */
   readonly calendar: Calendar | null
-  /** Counters that a hot key is spread over, each with its part of the share. */
+  /** Counters that each key is spread over; in a region each has the numbers of a part (`counter-parts.ts`). */
   readonly shards: number
   readonly leases: LeaseChoice
   /** Id of the limit beside which this one is evaluated and reported, never enforced; null: it is enforced. */
@@ -139,13 +139,13 @@ export interface StockWindow {
 }
 
 /**
- * A limit as one region enforces it: `home` is the region's own part in units, epochs already applied.
+ * A limit as one region enforces it, with the numbers of one of its `shards`: `home` is the region's own part in units, epochs already applied.
  *
  * `version` grows each time a number of this limit changes in this region. `previous` and `changedAtUs`
  * (Redis TIME) let a script settle a bucket at the old rate up to the change and at the new one after it.
  */
 export interface RegionLimit extends LimitNumbers, LimitRule {
-  /** What callers are told in place of `capacity`, where the mode lets more be admitted. */
+  /** What callers are told in place of `capacity`: where the mode lets more be admitted, or a counter is but a part. */
   readonly nominal?: number
   /** Present where the limit's windows are stock: those that admin has opened, at most two, the earlier first. */
   readonly stock?: readonly StockWindow[]

@@ -1,6 +1,7 @@
 /** One limit of a policy document, and how to mend each of its fields. */
 import { z } from 'zod'
 import { CALENDAR_UNITS, parseTimeZone } from '../core/calendar.ts'
+import { SHARDS_MAX } from '../core/counter-parts.ts'
 import { ALGORITHMS, hasBurst, LEASE_CHOICES } from '../core/policy.ts'
 import { REGIONS_MAX, TOKENS_MAX } from '../core/units.ts'
 import { choice, describeType, nameSchema, quoted, shortened, whole } from './policy-fields.ts'
@@ -10,9 +11,6 @@ import type { Fixes } from './zod-problems.ts'
 export const WINDOW_MS_MAX = 366 * 86_400_000
 
 export const FLOOR_PERCENT_DEFAULT = 2
-
-/** More counters per key than this would each have too small a part of the share to be worth it. */
-export const SHARDS_MAX = 16
 
 /** Weights are kept to hundredths of a per cent, so that they can be added up exactly. */
 export const WEIGHT_STEPS_PER_PERCENT = 100
@@ -29,7 +27,7 @@ export const LIMIT_FIXES: Fixes = {
   split: 'give weights in per cent that sum to 100, such as {"us-east-1":60,"eu-west-1":40}',
   floorPercent: 'give a whole number from 0 to 100',
   candidate: 'give the numbers to try beside the live ones, such as {"capacity":500}',
-  shards: `give a whole number from 1 to ${SHARDS_MAX}, or leave it out`,
+  shards: `give a whole number from 1 to ${SHARDS_MAX}, the same in all limits of the policy, or leave it out`,
   leases: `use ${quoted(LEASE_CHOICES)}, or leave it out`,
 }
 
@@ -85,7 +83,9 @@ const limitFields = z.strictObject({
   split: splitSchema,
   floorPercent: whole(0, 100).default(FLOOR_PERCENT_DEFAULT),
   candidate: candidateSchema.exactOptional(),
-  shards: whole(1, SHARDS_MAX).default(1),
+  shards: whole(1, SHARDS_MAX)
+    .default(1)
+    .describe('parts in which each key is counted, on as many slots of a Redis Cluster'),
   leases: choice(LEASE_CHOICES).default('auto'),
 })
 

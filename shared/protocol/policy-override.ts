@@ -6,6 +6,7 @@ import type { NumbersByLimit } from '../core/overrides.ts'
 import { type Algorithm, hasBurst } from '../core/policy.ts'
 import { TOKENS_MAX } from '../core/units.ts'
 import { describeType, nameSchema, nonEmptyText, whole } from './policy-fields.ts'
+import { shardedNumbersMisfits } from './policy-shards.ts'
 import type { Fixes } from './zod-problems.ts'
 
 /** Most overrides of one policy. */
@@ -67,6 +68,7 @@ interface OverriddenLimit {
   readonly algorithm: Algorithm
   readonly windowMs?: number | undefined
   readonly calendar?: unknown
+  readonly shards?: number
 }
 
 /** What is wrong with numbers that are to stand in place of the limits' own: by path, a message. */
@@ -75,7 +77,7 @@ export function numbersProblems(
   limits: readonly OverriddenLimit[],
   mode: string,
 ): readonly { readonly path: readonly string[]; readonly message: string }[] {
-  return Object.entries(numbers).flatMap(([name, { capacity, burst }]) => {
+  const varied = Object.entries(numbers).flatMap(([name, { capacity, burst }]) => {
     const limit = limits.find((one) => one.name === name)
     if (limit === undefined) return [{ path: [name], message: 'is not a limit of this policy' }]
     const held = { ...limit, windowMs: limit.windowMs ?? 1, calendar: limit.calendar ?? null }
@@ -87,4 +89,5 @@ export function numbersProblems(
     const message = capacity === 0 ? 'a capacity of 0 has no burst' : 'this algorithm has no burst'
     return [{ path: [name, 'burst'], message }]
   })
+  return [...varied, ...shardedNumbersMisfits(numbers, limits)]
 }

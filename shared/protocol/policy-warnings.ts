@@ -3,6 +3,7 @@
  * anything, promises narrower than they sound. Pure; the same in admin and in tests.
  */
 import { splitBase } from '../core/base-split.ts'
+import { partTokens } from '../core/counter-parts.ts'
 import { hasBurst, type RegionId } from '../core/policy.ts'
 import { shareBurst, shareTokens } from '../core/units.ts'
 import type { InputProblem } from '../errors.ts'
@@ -86,26 +87,30 @@ function smallParts(
 ): { readonly warning: InputProblem | null; readonly isRefusable: boolean } {
   const none = { warning: null, isRefusable: false }
   if (limit.capacity === 0) return none
-  const burst = hasBurst(limit.algorithm) ? (limit.burst ?? limit.capacity) : limit.capacity
+  // Each counter of a key has its own part of every region's part.
+  const capacity = partTokens(limit.capacity, limit.shards)
+  const burst = hasBurst(limit.algorithm)
+    ? partTokens(limit.burst ?? limit.capacity, limit.shards)
+    : capacity
   const base = splitBase(weightSteps(limit.split), limit.capacity)
   const weighted = Object.entries(limit.split).filter(([, weight]) => weight > 0)
   const regions = weighted.map(([region]) => region)
   const part = (region: RegionId): number =>
     hasBurst(limit.algorithm)
       ? shareBurst(burst, base[region] ?? 0)
-      : shareTokens(limit.capacity, base[region] ?? 0)
+      : shareTokens(capacity, base[region] ?? 0)
   const small = regions.filter((region) => part(region) < 1).sort()
   if (small.length === 0) return none
   const isRefusable = burst < regions.length
-  const number = burst === limit.capacity ? 'capacity' : 'burst'
+  const number = burst === capacity ? 'capacity' : 'burst'
   const fixes = [
     'use mode "eventual"',
-    `raise the ${number}${isRefusable ? ` to at least ${regions.length}` : ''}`,
+    `raise the ${number}${isRefusable ? ` to at least ${regions.length * limit.shards}` : ''}`,
     ...(isRefusable ? ['accept it with "acceptSmallLimits": true'] : []),
   ]
   const warning = {
     field: `${field}.${number}`,
-    message: `${burst} ${burst === 1 ? 'token leaves' : 'tokens leave'} less than one for ${listed(small)}: a first request there is denied, and passes about one round trip between regions later if another region has a token to lend`,
+    message: `${burst} ${burst === 1 ? 'token' : 'tokens'}${limit.shards > 1 ? ` in each of ${limit.shards} shards` : ''} ${burst === 1 ? 'leaves' : 'leave'} less than one for ${listed(small)}: a first request there is denied, and passes about one round trip between regions later if another region has a token to lend`,
     fix: `${fixes.slice(0, -1).join(', ')}, or ${fixes.at(-1)}`,
   }
   return { warning, isRefusable }

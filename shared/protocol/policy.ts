@@ -23,6 +23,7 @@ import {
 import { LABELS_FIX, labelsSchema } from './policy-labels.ts'
 import { LIMIT_FIXES, limitDocumentSchema } from './policy-limit.ts'
 import { numbersProblems, OVERRIDE_FIXES, tiersSchema } from './policy-override.ts'
+import { shardMisfits } from './policy-shards.ts'
 import { type Fixes, fieldOf } from './zod-problems.ts'
 
 export {
@@ -66,20 +67,6 @@ export const POLICY_FIXES: Fixes = {
   limits: `give 1 to ${LIMITS_MAX} limits, or none with "unlimited": true`,
   labels: LABELS_FIX,
 }
-
-interface Pending {
-  readonly of: 'policy' | 'limit'
-  readonly field: string
-  readonly isPending: (value: unknown) => boolean
-}
-
-/**
- * What documents can say and enforcers do not keep yet. It is refused: a policy that is saved and not kept is a
- * limit that does not limit. Enforcing something is removing it from here.
- */
-const PENDING: readonly Pending[] = [
-  { of: 'limit', field: 'shards', isPending: (value) => value !== 1 },
-]
 
 const matchEntrySchema = z
   .strictObject({
@@ -164,13 +151,13 @@ type Checked = Omit<z.output<typeof documentFields>, 'domain' | 'name'> & {
   readonly name?: string
 }
 
-/** What one field cannot tell: whether the parts of the document fit together and are all enforced. */
+/** What one field cannot tell: whether the parts of the document fit together. */
 function requireWhole(document: Checked, context: z.RefinementCtx): void {
   // Of a field that is wrong anyway nothing more is said.
   const misfits =
     context.issues.length > 0
       ? []
-      : [...misfitsOf(document), ...tierMisfits(document), ...pendingOf(document)]
+      : [...misfitsOf(document), ...shardMisfits(document), ...tierMisfits(document)]
   for (const { path, message } of misfits) {
     context.addIssue({ code: 'custom', path: [...path], message })
   }
@@ -227,18 +214,6 @@ function tierMisfits({ tiers = {}, limits, mode, match, overridesBy }: Checked):
     misfits.push({ path: ['overridesBy'], message: 'names an entry whose values count together' })
   }
   return misfits
-}
-
-function pendingOf(document: Checked): readonly Misfit[] {
-  return PENDING.flatMap(({ of, field, isPending }) => {
-    const objects: readonly object[] = of === 'policy' ? [document] : document.limits
-    return objects.flatMap((object, index) => {
-      const value: unknown = new Map(Object.entries(object)).get(field)
-      if (!isPending(value)) return []
-      const path = of === 'policy' ? [field] : ['limits', index, field]
-      return [{ path, message: `${JSON.stringify(value)} is not enforced yet` }]
-    })
-  })
 }
 
 function refuseTwins(limits: readonly { readonly name: string }[], context: z.RefinementCtx): void {

@@ -10,7 +10,8 @@
  * windows of the last minute again, so no count is lost. Of longer windows the count so far is written for each
  * minute, and read as the differences between minutes.
  */
-import { parseCounterId } from '../../../shared/core/counter-id.ts'
+import { parseCounterId, wholeName } from '../../../shared/core/counter-id.ts'
+import { partTokens } from '../../../shared/core/counter-parts.ts'
 import type { RecordRow, RegionRecord, UsageRow } from '../../../shared/core/ledger/types.ts'
 import type { Limit, RegionId } from '../../../shared/core/policy.ts'
 import { POOL_UNITS } from '../../../shared/core/units.ts'
@@ -130,7 +131,7 @@ export class UsageHistory {
     const spanMs = past === undefined ? 0 : Math.min(nowMs - past.atMs, UNMET_SPAN_MS)
     const amounts = { ...counts, unmet: (unmetPerSecond(row, limit) * spanMs) / 1_000 }
     if (amounts.admitted + amounts.denied + amounts.returned + amounts.unmet === 0) return
-    const of = { ...idOf(limit), region: record.from, key: id.name }
+    const of = { ...idOf(limit), region: record.from, key: wholeName(id.name) }
     const series = this.keys.admit(of, amounts, nowMs)
     const sinceMs = old?.countedMs ?? past?.atMs ?? nowMs
     if (series !== null) addSpread(series, amounts, Math.max(sinceMs, nowMs - SPREAD_MS), nowMs)
@@ -152,7 +153,8 @@ export class UsageHistory {
 /** Tokens a second that a region was asked for beyond its share, of a key that it denies. */
 function unmetPerSecond(row: RecordRow, limit: Limit): number {
   if (!row.hungry || limit.windowMs === 0) return 0
-  const allowed = (limit.capacity * 1_000 * row.share) / (limit.windowMs * POOL_UNITS)
+  const capacity = partTokens(limit.capacity, limit.shards)
+  const allowed = (capacity * 1_000 * row.share) / (limit.windowMs * POOL_UNITS)
   return Math.max(0, row.demand / 1_000 - allowed)
 }
 

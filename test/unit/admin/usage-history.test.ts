@@ -15,7 +15,7 @@ const LIMIT_ID = 7
 /** A view of one limit with windows of `windowMs`, which hears of one region. */
 function aView(windowMs: number) {
   const live = new LiveView()
-  const limit = { id: LIMIT_ID, usageEpoch: 0, windowMs, capacity: 100, base: {} }
+  const limit = { id: LIMIT_ID, usageEpoch: 0, windowMs, capacity: 100, base: {}, shards: 1 }
   const policy = { id: 1, domain: 'api', name: 'p', limits: [limit] } as unknown as Policy
   live.follow({ policies: [policy], members: [REGION, 'eu-west-1'] }, START_MS)
   const of = { limitId: LIMIT_ID, usageEpoch: 0, region: REGION, key: null }

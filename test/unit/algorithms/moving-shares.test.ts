@@ -1,13 +1,17 @@
 import { describe, expect, it } from 'vitest'
 import type { Share } from '../../../shared/core/algorithms/algorithm.ts'
 import { algorithmOf } from '../../../shared/core/algorithms/registry.ts'
+import { partTokens } from '../../../shared/core/counter-parts.ts'
 import { drainEnd } from '../../../shared/core/ledger/homes.ts'
 import type { Algorithm, RegionLimit } from '../../../shared/core/policy.ts'
 import { POOL_UNITS } from '../../../shared/core/units.ts'
 import { randomOf } from '../../support/random.ts'
 import { aRegionLimit } from '../../support/region-policy.ts'
 
-/** Two regions whose shares move between them while callers take all they can get (INV-6). */
+/**
+ * Two regions whose shares move between them while callers take all they can get (INV-6). A key with shards is several
+ * counters, each with loans of its own; what is judged is their sum.
+ */
 
 const NOON_US = 1_793_448_000_000_000
 const WINDOW_US = 1_000_000
@@ -70,21 +74,24 @@ interface Loan {
   readonly drainedUs: number
 }
 
-/** Runs one random history; `judge` sees both regions after each step. */
-function run(
-  seed: number,
-  limit: RegionLimit,
-  judge: (regions: readonly Region[], nowUs: number) => void,
-): void {
+type Judge = (regions: readonly Region[], nowUs: number) => void
+
+/** Runs one random history of a key with so many shards; `judge` sees all counters after each step. */
+function run(seed: number, { algorithm, shards }: Kind, judge: Judge): void {
   const random = randomOf(seed)
-  const regions = [new Region('a', limit), new Region('b', limit)]
-  let loan: Loan | null = null
+  const capacity = partTokens(CAPACITY, shards)
+  const limit = aRegionLimit({ algorithm, capacity, windowMs: WINDOW_US / 1_000 })
+  const parts: { readonly regions: readonly Region[]; loan: Loan | null }[] = Array.from(
+    { length: shards },
+    () => ({ regions: [new Region('a', limit), new Region('b', limit)], loan: null }),
+  )
+  const all = parts.flatMap(({ regions }) => regions)
   let nowUs = NOON_US + random.below(WINDOW_US)
   for (let step = 0; step < STEPS; step++) {
     nowUs += random.pick([0, 1, 1_000, 20_000, 90_000, 250_000])
-    loan = moved(loan, regions, { nowUs, random, limit })
-    for (const region of regions) region.check(nowUs, random.pick([1, 1, 2, 3]))
-    judge(regions, nowUs)
+    for (const part of parts) part.loan = moved(part.loan, part.regions, { nowUs, random, limit })
+    for (const region of all) region.check(nowUs, random.pick([1, 1, 2, 3]))
+    judge(all, nowUs)
   }
 }
 
@@ -129,63 +136,81 @@ function lend(
   return { lender, borrower, units, untilUs, drainedUs }
 }
 
-function limitOf(algorithm: Algorithm): RegionLimit {
-  return aRegionLimit({ algorithm, capacity: CAPACITY, windowMs: WINDOW_US / 1_000 })
+interface Kind {
+  readonly algorithm: Algorithm
+  readonly shards: number
 }
 
-function eachSeed(algorithm: Algorithm, judge: Parameters<typeof run>[2]): void {
-  for (let seed = 1; seed <= SEEDS; seed++) {
+function eachSeed(kind: Kind, judgeOf: () => Judge): void {
+  for (let seed = 1; seed * kind.shards <= SEEDS; seed++) {
     try {
-      run(seed, limitOf(algorithm), judge)
+      run(seed, kind, judgeOf())
     } catch (err) {
       throw new Error(`seed ${seed}`, { cause: err })
     }
   }
 }
 
-describe('shares that move between regions', () => {
+const sumOf = (admitted: readonly Admission[]): number =>
+  admitted.reduce((sum, { cost }) => sum + cost, 0)
+
+/** That at most the capacity is counted of what the counters have admitted. */
+const countsAtMost =
+  (isCounted: (admission: Admission, nowUs: number) => boolean): Judge =>
+  (regions, nowUs) => {
+    const counted = regions
+      .flatMap(({ admitted }) => admitted)
+      .filter((admission) => isCounted(admission, nowUs))
+    expect(sumOf(counted)).toBeLessThanOrEqual(CAPACITY)
+  }
+
+const isInWindow = ({ atUs }: Admission, nowUs: number): boolean => nowUs - atUs < WINDOW_US
+
+const windowOf = (atUs: number): number => Math.floor(atUs / WINDOW_US)
+
+/** That in no stretch more was admitted than the burst and what the rate gives. */
+function meter(): Judge {
+  let level = 0
+  let atUs = NOON_US
+  let counted = 0
+  return (regions, nowUs) => {
+    const all = sumOf(regions.flatMap(({ admitted }) => admitted))
+    level = Math.max(0, level - ((nowUs - atUs) * CAPACITY) / WINDOW_US) + all - counted
+    counted = all
+    atUs = nowUs
+    expect(level).toBeLessThanOrEqual(CAPACITY + 1e-6)
+  }
+}
+
+describe.each([1, 4])('shares that move between regions, of keys with %i shards', (shards) => {
   it.each(['sliding_window', 'sliding_log'] as const)(
     'never let any window of a %s hold more than the capacity',
-    (algorithm) => {
-      eachSeed(algorithm, (regions, nowUs) => {
-        const counted = regions
-          .flatMap(({ admitted }) => admitted)
-          .filter(({ atUs }) => nowUs - atUs < WINDOW_US)
-        expect(counted.reduce((sum, { cost }) => sum + cost, 0)).toBeLessThanOrEqual(CAPACITY)
-      })
-    },
+    (algorithm) => eachSeed({ algorithm, shards }, () => countsAtMost(isInWindow)),
   )
 
   it('never let more be held at once of a concurrency limit', () => {
-    eachSeed('concurrency', (regions, nowUs) => {
-      const held = regions
-        .flatMap(({ admitted }) => admitted)
-        .filter(({ atUs }) => nowUs - atUs < WINDOW_US)
-      expect(held.reduce((sum, { cost }) => sum + cost, 0)).toBeLessThanOrEqual(CAPACITY)
-    })
+    eachSeed({ algorithm: 'concurrency', shards }, () => countsAtMost(isInWindow))
   })
 
   it('never let a fixed window admit more', () => {
-    eachSeed('fixed_window', (regions, nowUs) => {
-      const window = Math.floor(nowUs / WINDOW_US)
-      const counted = regions
-        .flatMap(({ admitted }) => admitted)
-        .filter(({ atUs }) => Math.floor(atUs / WINDOW_US) === window)
-      expect(counted.reduce((sum, { cost }) => sum + cost, 0)).toBeLessThanOrEqual(CAPACITY)
-    })
+    const isInIt = ({ atUs }: Admission, nowUs: number): boolean =>
+      windowOf(atUs) === windowOf(nowUs)
+    eachSeed({ algorithm: 'fixed_window', shards }, () => countsAtMost(isInIt))
   })
 
+  it.each(['token_bucket', 'leaky_bucket'] as const)(
+    'never let a %s admit more than its burst and its rate allow',
+    (algorithm) => eachSeed({ algorithm, shards }, meter),
+  )
+
   it('never let the estimates of a sliding counter sum to more', () => {
-    eachSeed('sliding_counter', (regions, nowUs) => {
+    const judge: Judge = (regions, nowUs) => {
       const all = regions.flatMap(({ admitted }) => admitted)
-      const window = Math.floor(nowUs / WINDOW_US)
-      const of = (id: number): number =>
-        all
-          .filter(({ atUs }) => Math.floor(atUs / WINDOW_US) === id)
-          .reduce((sum, { cost }) => sum + cost, 0)
+      const of = (id: number): number => sumOf(all.filter(({ atUs }) => windowOf(atUs) === id))
       const left = WINDOW_US - (nowUs % WINDOW_US)
-      const estimate = of(window) + (of(window - 1) * left) / WINDOW_US
+      const estimate = of(windowOf(nowUs)) + (of(windowOf(nowUs) - 1) * left) / WINDOW_US
       expect(estimate).toBeLessThanOrEqual(CAPACITY + 1e-9)
-    })
+    }
+    eachSeed({ algorithm: 'sliding_counter', shards }, () => judge)
   })
 })

@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { createEnforcerMetrics } from '../../../services/enforcer/metrics.ts'
 import { RouteTable } from '../../../services/enforcer/routes.ts'
+import { parseCounterId } from '../../../shared/core/counter-id.ts'
 import type { DescriptorEntry } from '../../../shared/core/descriptor.ts'
 import { buildPolicyIndex } from '../../../shared/core/policy-index.ts'
 import { createRegistry } from '../../../shared/runtime/metrics.ts'
@@ -90,6 +91,31 @@ describe('RouteTable', () => {
     const counters = twins.map(({ domain }) => table().find(both, domain, tenant('acme')))
     const names = counters.map(({ targets }) => targets[0]?.counter.replace(/^\{...\}/, ''))
     expect(names).toEqual(['1.0:tenant=acme', '2.0:tenant=acme'])
+  })
+
+  it('leads the requests of a key with shards to a slot group each, and the same request to the same', () => {
+    const limits = ['a', 'b'].map((name, id) => aRegionLimit({ id: id + 1, name, shards: 4 }))
+    const sharded = [aRegionPolicy({ limits })]
+    const parts = buildPolicyIndex({ version: 1, incarnation: 1, policies: sharded }, null)
+    const routes = table()
+    const seen = new Map<number, Set<string>>()
+    for (let request = 0; request < 200; request++) {
+      const route = routes.find(parts, 'api', tenant('hot'), `request-${request}`)
+      expect(routes.find(parts, 'api', tenant('hot'), `request-${request}`)).toBe(route)
+      const counters = route.targets.map(({ counter }) => counter)
+      const groups = new Set(counters.map((counter) => parseCounterId(counter)?.group))
+      expect([...groups]).toEqual([route.group])
+      seen.set(route.group, new Set([...(seen.get(route.group) ?? []), counters.join(' ')]))
+    }
+    expect([...seen.values()].map((counters) => counters.size)).toEqual([1, 1, 1, 1])
+  })
+
+  it('counts each part of a key towards the bound on routes', () => {
+    const sharded = [aRegionPolicy({ limits: [aRegionLimit({ shards: 16 })] })]
+    const parts = buildPolicyIndex({ version: 1, incarnation: 1, policies: sharded }, null)
+    const routes = table()
+    for (let id = 0; id < 20_000; id++) routes.find(parts, 'api', tenant(String(id)))
+    expect(routes.size * 16).toBeLessThanOrEqual(2 * (131_072 + 16))
   })
 
   it('gives different requests different counters, and the same request the same', () => {

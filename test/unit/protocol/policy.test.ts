@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { ALGORITHMS } from '../../../shared/core/policy.ts'
 import {
   DESCRIPTION_BYTES_MAX,
   POLICY_FIXES,
@@ -21,6 +22,7 @@ const document = {
   limits: [limit],
 }
 const calendar = { unit: 'hour', timeZone: 'UTC' }
+const daily = { unit: 'day', timeZone: 'UTC' }
 /** What is undefined is left out, as it is of JSON. */
 const withLimit = (changes: object): object => ({
   ...document,
@@ -165,15 +167,71 @@ describe('a policy document', () => {
     expect(eventual({})).toMatchObject([
       { field: 'limits[0].algorithm', message: expect.stringContaining('"fixed_window" only') },
     ])
-    const daily = { unit: 'day', timeZone: 'UTC' }
     expect(
       eventual({ algorithm: 'fixed_window', windowMs: undefined, calendar: daily }),
     ).toMatchObject([{ field: 'limits[0].calendar' }])
   })
 
-  it('with a limit whose shards are not enforced yet is refused by its field', () => {
-    expect(problems(withLimit({ shards: 4 }))).toMatchObject([
-      { field: 'limits[0].shards', message: expect.stringContaining('not enforced yet') },
+  it('may count each key in several shards, where its numbers divide evenly into them', () => {
+    for (const algorithm of ALGORITHMS) {
+      const times = algorithm === 'concurrency' ? { windowMs: undefined, holdMs: 5_000 } : {}
+      const candidate = { capacity: 4 }
+      expect(
+        fields(withLimit({ algorithm, capacity: 100, shards: 4, candidate, ...times })),
+      ).toEqual([])
+    }
+    const denying = { capacity: 0, burst: undefined, shards: 16 }
+    expect(fields(withLimit(denying))).toEqual([])
+  })
+
+  it.each([
+    ['a capacity', { capacity: 1_001 }, 'limits[0].capacity', '1000 or 1004'],
+    ['fewer tokens than shards', { capacity: 3 }, 'limits[0].capacity', 'give 4'],
+    ['a burst', { capacity: 8, burst: 6 }, 'limits[0].burst', '4 or 8'],
+    ['a candidate', { candidate: { capacity: 7 } }, 'limits[0].candidate.capacity', '4 or 8'],
+    [
+      'the largest capacity',
+      { capacity: Number.MAX_SAFE_INTEGER },
+      'limits[0].capacity',
+      '9007199254740988',
+    ],
+  ])(
+    'with %s that does not divide evenly into shards is told what does',
+    (_which, changes, field, fix) => {
+      const sharded = withLimit({ capacity: 100, shards: 4, ...changes })
+      expect(problems(sharded)).toMatchObject([{ field, message: expect.stringContaining(fix) }])
+    },
+  )
+
+  it('with tiers that do not divide evenly into shards is told what does', () => {
+    const tiers = { pro: { [limit.name]: { capacity: 601 } } }
+    const sharded = { ...withLimit({ capacity: 100, shards: 4 }), tiers }
+    expect(problems(sharded)).toMatchObject([
+      { field: `tiers.pro.${limit.name}.capacity`, message: expect.stringContaining('600 or 604') },
+    ])
+  })
+
+  it.each([
+    ['a day', { algorithm: 'fixed_window', windowMs: 86_400_000 }, {}],
+    ['a calendar day', { algorithm: 'fixed_window', windowMs: undefined, calendar: daily }, {}],
+    ['mode eventual', { algorithm: 'fixed_window', windowMs: 60_000 }, { mode: 'eventual' }],
+  ])('of %s has no shards, and is told so', (_which, changes, more) => {
+    const sharded = { ...withLimit({ capacity: 100, shards: 4, ...changes }), ...more }
+    expect(problems(sharded)).toMatchObject([
+      { field: 'limits[0].shards', message: expect.stringContaining('leave it out') },
+    ])
+  })
+
+  it('has as many shards in all of its limits, since one check goes to one of them', () => {
+    const limits = [
+      { ...limit, shards: 4, capacity: 100 },
+      { ...limit, name: 'other', capacity: 100 },
+    ]
+    expect(problems({ ...document, limits })).toMatchObject([
+      {
+        field: 'limits[1].shards',
+        message: 'is 1 where the first limit has 4: all limits of a policy have as many',
+      },
     ])
   })
 
