@@ -4,6 +4,7 @@ const ERRORS = {
   QUOTA_UNAUTHENTICATED: { status: 401, retryable: false },
   QUOTA_FORBIDDEN: { status: 403, retryable: false },
   QUOTA_IDENTITY_MISSING: { status: 403, retryable: false },
+  QUOTA_DOMAIN_NOT_FOUND: { status: 404, retryable: false },
   QUOTA_POLICY_NOT_FOUND: { status: 404, retryable: false },
   QUOTA_REGION_NOT_FOUND: { status: 404, retryable: false },
   QUOTA_ACTION_NOT_FOUND: { status: 404, retryable: false },

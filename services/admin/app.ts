@@ -11,7 +11,8 @@ import {
 import { z } from 'zod'
 import { ENTRY_VALUE_BYTES_MAX } from '../../shared/core/descriptor.ts'
 import { QuotaError } from '../../shared/errors.ts'
-import { APPLY_FIXES } from '../../shared/protocol/apply.ts'
+import { APPLY_FIXES, applySchema } from '../../shared/protocol/apply.ts'
+import { DOMAIN_FIXES, domainPutSchema } from '../../shared/protocol/domains.ts'
 import { EMERGENCY_FIXES, emergencyPutSchema } from '../../shared/protocol/emergency.ts'
 import { NAME_FIX, POLICY_FIXES } from '../../shared/protocol/policy.ts'
 import { TOKEN_FIXES } from '../../shared/protocol/tokens.ts'
@@ -31,6 +32,7 @@ import { referenceRoutes } from './openapi/routes.ts'
 import { applyRoutes } from './routes/apply.ts'
 import { auditRoutes } from './routes/audit.ts'
 import { doctorRoutes } from './routes/doctor.ts'
+import { domainRoutes } from './routes/domains.ts'
 import { emergencyRoutes } from './routes/emergency.ts'
 import { explainRoutes } from './routes/explain.ts'
 import { lagRoutes } from './routes/lags.ts'
@@ -145,6 +147,7 @@ function protectedRoutes(v1: FastifyInstance, options: AdminAppOptions): void {
     throw new QuotaError('QUOTA_DATABASE_UNAVAILABLE', 'Postgres has not answered since the start')
   })
   useOneChange(v1, options)
+  domainRoutes(v1, options)
   policyRoutes(v1, options)
   overrideRoutes(v1, options)
   applyRoutes(v1, options)
@@ -174,7 +177,11 @@ const FIXES = {
 }
 
 /** Of bodies whose fields are called as others are and are mended otherwise. */
-const OWN_FIXES: ReadonlyMap<unknown, Fixes> = new Map([[emergencyPutSchema, EMERGENCY_FIXES]])
+const OWN_FIXES: ReadonlyMap<unknown, Fixes> = new Map<unknown, Fixes>([
+  [emergencyPutSchema, EMERGENCY_FIXES],
+  [domainPutSchema, DOMAIN_FIXES],
+  [applySchema, APPLY_FIXES],
+])
 
 /** Refusals name the field and how to mend it, whichever part of the request it is in. */
 function validateBy(schema: unknown) {

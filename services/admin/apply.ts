@@ -3,6 +3,7 @@ import type { PlaneChange } from '../../shared/postgres/plane-change.ts'
 import { findLabelled, nameOf } from '../../shared/postgres/policy-batch.ts'
 import type { ApplyReply, ApplyRequest } from '../../shared/protocol/apply.ts'
 import { invalidInput } from '../../shared/protocol/zod-problems.ts'
+import { type DomainPut, putDomains } from './domain-changes.ts'
 import { overrideOf } from './override-diffs.ts'
 import { deletePolicies, type PolicyPut, putPolicies } from './policy-puts.ts'
 import { preconditionOf } from './preconditions.ts'
@@ -21,16 +22,22 @@ export async function applyDocuments(
   { request, domains, nowMs }: ApplyChange,
 ): Promise<ApplyReply> {
   const { documents, prune } = request
-  refuseTwins(documents)
+  refuseTwins('documents', documents.map(nameOf))
+  refuseTwins(
+    'domains',
+    request.domains.map(({ domain }) => domain),
+  )
   const named = new Set(documents.map(nameOf))
   const labelled = prune === undefined ? [] : await findLabelled(plane.trx, prune.labels)
   const pruned = labelled.filter(
     (policy) => !named.has(nameOf(policy)) && (domains === null || domains.includes(policy.domain)),
   )
   await deletePolicies(plane, pruned)
+  const described = await putDomains(plane, request.domains.map(domainPutOf))
   const put = await putPolicies(plane, documents.map(putOf), nowMs)
   return {
     revision: plane.isRaised ? plane.revision : null,
+    domains: [...described],
     items: [
       ...put.map((one) => ({ ...one, warnings: [...one.warnings] })),
       ...pruned.map(({ domain, name }) => ({
@@ -58,16 +65,22 @@ function putOf(
   }
 }
 
-function refuseTwins(documents: ApplyRequest['documents']): void {
+function domainPutOf({ ifMatch, ...said }: ApplyRequest['domains'][number]): DomainPut {
+  const precondition = ifMatch === undefined ? null : preconditionOf({ 'if-match': ifMatch })
+  return { ...said, precondition }
+}
+
+function refuseTwins(list: 'documents' | 'domains', names: readonly string[]): void {
   const first = new Map<string, number>()
-  const problems = documents.flatMap((document, index): readonly InputProblem[] => {
-    const twin = first.get(nameOf(document))
+  const field = list === 'documents' ? 'name' : 'domain'
+  const problems = names.flatMap((name, index): readonly InputProblem[] => {
+    const twin = first.get(name)
     if (twin === undefined) {
-      first.set(nameOf(document), index)
+      first.set(name, index)
       return []
     }
-    const message = `is the policy of documents[${twin}] again`
-    return [{ field: `documents[${index}].name`, message, fix: 'keep one of the two' }]
+    const message = `is the ${list === 'documents' ? 'policy' : 'domain'} of ${list}[${twin}] again`
+    return [{ field: `${list}[${index}].${field}`, message, fix: 'keep one of the two' }]
   })
   if (problems.length > 0) throw invalidInput(problems)
 }

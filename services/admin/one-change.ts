@@ -24,7 +24,7 @@ import {
   type RequestKey,
 } from '../../shared/postgres/idempotency.ts'
 import type { Db, Trx } from '../../shared/postgres/plane.ts'
-import type { ChangeScope } from '../../shared/postgres/plane-change.ts'
+import type { ChangeScope, DocumentChange } from '../../shared/postgres/plane-change.ts'
 import type { PolicyKey } from '../../shared/postgres/policies.ts'
 import { findPolicies } from '../../shared/postgres/policy-batch.ts'
 import { listRegions } from '../../shared/postgres/regions.ts'
@@ -114,13 +114,14 @@ async function answerPlan(
   handle: () => Promise<unknown>,
 ): Promise<Plan> {
   const plan = await db.transaction().execute(async (trx) => {
-    const scope: ChangeScope = { trx, finished: [], isPlanned: true }
+    const besides: DocumentChange[] = []
+    const scope: ChangeScope = { trx, finished: [], isPlanned: true, besides }
     await sql`savepoint before_the_change`.execute(trx)
     req.scope = scope
     await handle()
     req.scope = null
     assert(!reply.sent, 'a change is answered after its commit')
-    const changes = scope.finished.flatMap((plane) => plane.changes)
+    const changes = [...scope.finished.flatMap((plane) => plane.changes), ...besides]
     const names = policyNamesOf(changes)
     const after = await findPolicies(trx, names)
     await sql`rollback to savepoint before_the_change`.execute(trx)

@@ -13,6 +13,7 @@ import { POLICY_FIXES, policyDocumentSchema } from '../../shared/protocol/policy
 import { overridePutSchema, tenantValueSchema } from '../../shared/protocol/policy-override.ts'
 import type { RollbackReply } from '../../shared/protocol/revisions.ts'
 import { invalidInput, problemsOf } from '../../shared/protocol/zod-problems.ts'
+import { restoreDomains } from './domain-changes.ts'
 import { overrideOf } from './override-diffs.ts'
 import { deletePolicies, type PolicyPut, type PutPolicy, putPolicies } from './policy-puts.ts'
 import { checkPrecondition, type Precondition } from './preconditions.ts'
@@ -29,7 +30,8 @@ export interface Rollback {
 const overrideSchema = overridePutSchema.safeExtend({ value: tenantValueSchema })
 
 /**
- * Brings policies and overrides back to what they were at a revision, as a new one; all of them or none.
+ * Brings policies, overrides and what is said of domains back to what they were at a revision, as a new one; all of
+ * them or none.
  *
  * Regions, base splits and counters stay as they are. A policy that was removed since comes back under new ids, so
  * that its counters start with nothing spent; ids of limits are never used again.
@@ -46,7 +48,7 @@ export async function rollBack(
   const span = { from: target.revision, to: present }
   const states = await documentsBetween(trx, span)
   const touched = new Map<string, Touched>()
-  for (const state of states) touch(touched, state)
+  for (const state of states) if (state.kind !== 'domain') touch(touched, state)
   const names = [...touched.keys()].map((name) => {
     const [domain = '', policy = ''] = name.split('/')
     return { domain, name: policy }
@@ -62,9 +64,11 @@ export async function rollBack(
   )
   await deletePolicies(plane, removed)
   const put = await putPolicies(plane, puts, nowMs)
+  const domains = await restoreDomains(plane, states)
   return {
     revision: plane.isRaised ? plane.revision : null,
     restored: target.revision,
+    domains: [...domains],
     expired,
     kept: await countOthersBetween(trx, span),
     items: [

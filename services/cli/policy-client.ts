@@ -1,8 +1,8 @@
 import type { InputProblem } from '../../shared/errors.ts'
 import { type PolicyReply, policyReplySchema } from '../../shared/protocol/admin-replies.ts'
-import { DOMAIN_PATTERN, NAME_PATTERN, type PolicyInput } from '../../shared/protocol/policy.ts'
+import type { PolicyInput } from '../../shared/protocol/policy.ts'
 import { type AdminClient, parseReply } from './admin-client.ts'
-import { CliError, EXIT } from './errors.ts'
+import { policyPath } from './arguments.ts'
 
 export interface Applied {
   readonly domain: string
@@ -13,28 +13,6 @@ export interface Applied {
   readonly warnings: readonly InputProblem[]
 }
 
-export interface PolicyId {
-  readonly domain: string
-  readonly name: string
-}
-
-/** The policy that a person named as `domain/name`. */
-export function parsePolicyId(id: string): PolicyId {
-  const [domain = '', name = '', ...rest] = id.split('/')
-  if (rest.length > 0 || !DOMAIN_PATTERN.test(domain) || !NAME_PATTERN.test(name)) {
-    throw new CliError(
-      `a policy is named domain/name, such as api/per-tenant, not "${id}"`,
-      EXIT.usage,
-    )
-  }
-  return { domain, name }
-}
-
-/** Where admin keeps a policy. */
-export function policyPath(domain: string, name: string): string {
-  return `/v1/domains/${encodeURIComponent(domain)}/policies/${encodeURIComponent(name)}`
-}
-
 /**
  * Creates the policy, or replaces the version that was just read; admin keeps the revision when nothing differs.
  *
@@ -42,7 +20,7 @@ export function policyPath(domain: string, name: string): string {
  */
 export async function applyPolicy(client: AdminClient, document: PolicyInput): Promise<Applied> {
   const { domain, name } = document
-  const path = policyPath(domain, name)
+  const path = policyPath({ domain, name })
   const found = await client.call({ method: 'GET', path, accepts: [404] })
   const before = found.status === 404 ? null : parsePolicy(found.body).revision
   const condition = before === null ? { 'if-none-match': '*' } : { 'if-match': `"${before}"` }

@@ -1,11 +1,17 @@
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Document, isNode, LineCounter, parseAllDocuments } from 'yaml'
+import type { InputProblem } from '../../shared/errors.ts'
 import {
   APPLY_FIXES,
   type ApplyDocument,
   applyDocumentSchema,
 } from '../../shared/protocol/apply.ts'
+import {
+  DOMAIN_FIXES,
+  type DomainDocument,
+  domainDocumentSchema,
+} from '../../shared/protocol/domains.ts'
 import { POLICY_FIXES } from '../../shared/protocol/policy.ts'
 import { problemsOf, UNKNOWN_FIELD } from '../../shared/protocol/zod-problems.ts'
 import { describeField } from './admin-client.ts'
@@ -21,29 +27,35 @@ const FIXES = { ...POLICY_FIXES, ...APPLY_FIXES }
 /** Problems of one file that are shown; the rest is counted. */
 const PROBLEMS_MAX = 20
 
-/** One policy of a file, and where it stands. */
-export interface FiledPolicy {
-  readonly document: ApplyDocument
+/** One document of a file, and where it stands. */
+export interface Filed<T> {
+  readonly document: T
   /** `file:line`, for messages. */
   readonly where: string
   /** `file:line` of one of its fields. */
   readonly locate: (field: string) => string
 }
+export type FiledPolicy = Filed<ApplyDocument>
+
+/** What files hold: policies, and of `kind: domain` what is said of domains. */
+export interface FiledDocuments {
+  readonly policies: readonly FiledPolicy[]
+  readonly domains: readonly Filed<DomainDocument>[]
+}
 
 const POLICY_FILE = /\.(ya?ml|json)$/
 
-/** Reads the policies of files and of folders, whose files of YAML and JSON are read with those below. */
-export async function readPolicyFiles(
-  paths: readonly string[],
-  io: Io,
-): Promise<readonly FiledPolicy[]> {
+/** Reads the documents of files and of folders, whose files of YAML and JSON are read with those below. */
+export async function readFiles(paths: readonly string[], io: Io): Promise<FiledDocuments> {
   const files = (await Promise.all(paths.map((path) => filesAt(path)))).flat()
   if (files.length === 0)
     throw new CliError(`${paths.join(', ')} holds no .yaml, .yml or .json file`)
-  const policies: FiledPolicy[] = []
-  for (const file of new Set(files)) policies.push(...(await readPolicies(file, io)))
-  refuseTwins(policies)
-  return policies
+  const read: FiledDocuments[] = []
+  for (const file of new Set(files)) read.push(await readDocuments(file, io))
+  return withoutTwins({
+    policies: read.flatMap(({ policies }) => policies),
+    domains: read.flatMap(({ domains }) => domains),
+  })
 }
 
 async function filesAt(path: string): Promise<readonly string[]> {
@@ -59,55 +71,84 @@ async function filesAt(path: string): Promise<readonly string[]> {
     .map((entry) => join(path, entry))
 }
 
+/** The policies of a YAML or JSON file (`-`: standard input), at least one; read as `readDocuments` does. */
+export async function readPolicies(file: string, io: Io): Promise<readonly FiledPolicy[]> {
+  const { policies } = await readDocuments(file, io)
+  if (policies.length === 0) throw new CliError(`${shownName(file)} holds no policy`)
+  return policies
+}
+
 /**
- * Reads the policies of a YAML or JSON file (`-`: standard input), which may hold several documents.
+ * Reads a YAML or JSON file (`-`: standard input), which may hold several documents.
  *
  * Everything wrong in the file is told at once, with file, document, line, field and fix; nothing is returned
  * then, so that half a file is never applied.
  */
-export async function readPolicies(file: string, io: Io): Promise<readonly FiledPolicy[]> {
-  const shownFile = file === '-' ? 'standard input' : file
+export async function readDocuments(file: string, io: Io): Promise<FiledDocuments> {
   const text = await readText(file, io)
-  if (text.length > FILE_CHARS_MAX) throw new CliError(`${shownFile} is too large for policies`)
-  const { policies, problems } = parsePolicies(text, shownFile)
+  if (text.length > FILE_CHARS_MAX)
+    throw new CliError(`${shownName(file)} is too large for policies`)
+  const { documents, problems } = parseDocuments(text, shownName(file))
   if (problems.length > 0) throw new CliError(describeProblems(problems))
-  if (policies.length === 0) throw new CliError(`${shownFile} holds no policy`)
-  refuseTwins(policies)
-  return policies
+  if (documents.length === 0) throw new CliError(`${shownName(file)} holds no policy`)
+  return withoutTwins({
+    policies: documents.flatMap((one) => (one.kind === 'policy' ? [one.filed] : [])),
+    domains: documents.flatMap((one) => (one.kind === 'domain' ? [one.filed] : [])),
+  })
 }
 
-function parsePolicies(
+function shownName(file: string): string {
+  return file === '-' ? 'standard input' : file
+}
+
+/** A document with what it is. */
+type Parsed =
+  | { readonly kind: 'policy'; readonly document: ApplyDocument }
+  | { readonly kind: 'domain'; readonly document: DomainDocument }
+type FiledOne =
+  | { readonly kind: 'policy'; readonly filed: FiledPolicy }
+  | { readonly kind: 'domain'; readonly filed: Filed<DomainDocument> }
+
+function parseDocuments(
   text: string,
   shownFile: string,
-): { policies: readonly FiledPolicy[]; problems: readonly string[] } {
+): { documents: readonly FiledOne[]; problems: readonly string[] } {
   const lines = new LineCounter()
   const parsed = parseAllDocuments(text, { lineCounter: lines })
-  const documents = Array.isArray(parsed) ? parsed : []
-  const policies: FiledPolicy[] = []
+  const all = Array.isArray(parsed) ? parsed : []
+  const documents: FiledOne[] = []
   const problems: string[] = []
-  for (const [index, document] of documents.entries()) {
+  for (const [index, document] of all.entries()) {
     if (document.errors.length === 0 && document.toJS() === null) continue // Between two `---`.
-    const place = documents.length > 1 ? ` (document ${index + 1})` : ''
-    const { policy, line, problems: found } = parsePolicyDocument(document, lines)
-    if (policy !== null) {
+    const place = all.length > 1 ? ` (document ${index + 1})` : ''
+    const { found, line, problems: wrong } = parseDocument(document, lines)
+    if (found !== null) {
+      const where = `${shownFile}:${line}`
       const locate = (field: string): string =>
         `${shownFile}:${lines.linePos(offsetOf(document, pathOf(field))).line}`
-      policies.push({ document: policy, where: `${shownFile}:${line}`, locate })
+      documents.push(filedAt(found, { where, locate }))
     }
     problems.push(
-      ...found.map((problem) => `${shownFile}:${problem.line}${place}: ${problem.text}`),
+      ...wrong.map((problem) => `${shownFile}:${problem.line}${place}: ${problem.text}`),
     )
   }
-  return { policies, problems }
+  return { documents, problems }
+}
+
+function filedAt(found: Parsed, at: Omit<Filed<unknown>, 'document'>): FiledOne {
+  const { kind, document } = found
+  return kind === 'domain'
+    ? { kind, filed: { ...at, document } }
+    : { kind, filed: { ...at, document } }
 }
 
 interface Found {
-  readonly policy: ApplyDocument | null
+  readonly found: Parsed | null
   readonly line: number
   readonly problems: readonly { readonly line: number; readonly text: string }[]
 }
 
-function parsePolicyDocument(document: Document.Parsed, lines: LineCounter): Found {
+function parseDocument(document: Document.Parsed, lines: LineCounter): Found {
   const lineAt = (offset: number): number => lines.linePos(offset).line
   const line = lineAt(document.contents?.range?.[0] ?? 0)
   if (document.errors.length > 0) {
@@ -115,15 +156,43 @@ function parsePolicyDocument(document: Document.Parsed, lines: LineCounter): Fou
       line: lineAt(error.pos[0]),
       text: error.message.split('\n')[0] ?? '',
     }))
-    return { policy: null, line, problems }
+    return { found: null, line, problems }
   }
-  const result = applyDocumentSchema.safeParse(document.toJS())
-  if (result.success) return { policy: result.data, line, problems: [] }
-  const problems = problemsOf(result.error, FIXES).map((problem) => ({
+  const { found, problems: wrong } = parseValue(document.toJS())
+  const problems = wrong.map((problem) => ({
     line: lineAt(offsetOf(document, pathOf(problem.field))),
     text: `${describeField(problem)}${spellingOf(problem)}`,
   }))
-  return { policy: null, line, problems }
+  return { found, line, problems }
+}
+
+/** A document without a kind is a policy, as files were before there were kinds. */
+function parseValue(value: unknown): {
+  readonly found: Parsed | null
+  readonly problems: readonly InputProblem[]
+} {
+  const { kind = 'policy', ...rest } = isRecord(value) ? value : {}
+  const said = isRecord(value) ? rest : value
+  if (kind === 'policy') {
+    const { data, error } = applyDocumentSchema.safeParse(said)
+    return data === undefined
+      ? { found: null, problems: problemsOf(error, FIXES) }
+      : { found: { kind, document: data }, problems: [] }
+  }
+  if (kind === 'domain') {
+    const { data, error } = domainDocumentSchema.safeParse(said)
+    const fixes = { ...FIXES, ...DOMAIN_FIXES }
+    return data === undefined
+      ? { found: null, problems: problemsOf(error, fixes) }
+      : { found: { kind, document: data }, problems: [] }
+  }
+  const message = `${JSON.stringify(kind)} is no kind of document`
+  const fix = 'give policy or domain, or leave it out for a policy'
+  return { found: null, problems: [{ field: 'kind', message, fix }] }
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** The field that a misspelt one most likely stands for. */
@@ -153,10 +222,16 @@ function offsetOf(document: Document.Parsed, path: readonly (string | number)[])
   return document.contents?.range?.[0] ?? 0
 }
 
-function refuseTwins(policies: readonly FiledPolicy[]): void {
+function withoutTwins(documents: FiledDocuments): FiledDocuments {
+  refuseTwins(documents.policies, ({ domain, name }) => `${domain}/${name}`)
+  refuseTwins(documents.domains, ({ domain }) => `the domain ${domain}`)
+  return documents
+}
+
+function refuseTwins<T>(documents: readonly Filed<T>[], nameOf: (document: T) => string): void {
   const seen = new Map<string, string>()
-  for (const { document, where } of policies) {
-    const id = `${document.domain}/${document.name}`
+  for (const { document, where } of documents) {
+    const id = nameOf(document)
     const first = seen.get(id)
     if (first !== undefined) throw new CliError(`${where}: ${id} is also at ${first}; keep one`)
     seen.set(id, where)

@@ -9,6 +9,7 @@ import { withExamples } from './commands/common.ts'
 import { addCompletionCommand } from './commands/completion.ts'
 import { addContextCommand } from './commands/context.ts'
 import { addDemoCommand } from './commands/demo.ts'
+import { addDomainCommand } from './commands/domain.ts'
 import { addEmergencyCommands } from './commands/emergency.ts'
 import { addKeysCommand } from './commands/keys.ts'
 import { addOverrideCommand } from './commands/override.ts'
@@ -55,6 +56,7 @@ function buildProgram(io: Io, setExitCode: (code: number) => void): Command {
     .showHelpAfterError('(add --help for what is possible)')
   addUpCommand(program, io)
   addDemoCommand(program, io)
+  addDomainCommand(program, io)
   addPolicyCommand(program, io)
   addOverrideCommand(program, io)
   addApplyCommands(program, io, setExitCode)

@@ -2,10 +2,11 @@ import { POOL_UNITS } from '../../shared/core/units.ts'
 import { type SharesReply, sharesReplySchema } from '../../shared/protocol/admin-replies.ts'
 import type { PolicyInput } from '../../shared/protocol/policy.ts'
 import type { AdminClient } from './admin-client.ts'
+import { ofDomain } from './arguments.ts'
 
-/** Shares of every limit. */
-export async function readShares(client: AdminClient): Promise<SharesReply> {
-  const pages = await client.readPages('/v1/shares', sharesReplySchema)
+/** Shares of every limit, or of those of one domain. */
+export async function readShares(client: AdminClient, domain?: string): Promise<SharesReply> {
+  const pages = await client.readPages(ofDomain('/v1/shares', { domain }), sharesReplySchema)
   const [first] = pages
   return {
     at: first?.at ?? '',

@@ -11,7 +11,7 @@ export interface ChangeContext {
 }
 
 /** Kinds of things that changes are about. */
-export const OBJECT_KINDS = ['policy', 'region', 'token'] as const
+export const OBJECT_KINDS = ['policy', 'domain', 'region', 'token'] as const
 export type ObjectKind = (typeof OBJECT_KINDS)[number]
 
 export interface AuditChange {
@@ -61,7 +61,7 @@ export interface AuditFilter {
   readonly actor?: string | undefined
   readonly objectKind?: string | undefined
   readonly objectId?: string | undefined
-  /** Only changes of this domain's policies. */
+  /** Only changes of this domain and its policies. */
   readonly domain?: string | undefined
   readonly since?: Date | undefined
 }
@@ -93,9 +93,12 @@ function selectAudit(db: Db, { actor, objectKind, objectId, domain, since }: Aud
   if (since !== undefined) select = select.where('at', '>=', since)
   if (domain === undefined) return select
   // No pattern: a domain's name may hold characters that stand for any other in one.
-  return select
-    .where('object_kind', '=', 'policy')
-    .where(sql<boolean>`starts_with(object_id, ${`${domain}/`})`)
+  return select.where((eb) =>
+    eb.or([
+      eb('object_kind', '=', 'policy').and(sql<boolean>`starts_with(object_id, ${`${domain}/`})`),
+      eb('object_kind', '=', 'domain').and('object_id', '=', domain),
+    ]),
+  )
 }
 
 function toEntry(row: Selectable<AuditTable>): AuditEntry {

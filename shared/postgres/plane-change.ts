@@ -13,7 +13,7 @@ import { type Db, inTransaction, lockPlane, type Trx } from './plane.ts'
 
 /** A document that a change made, replaced or removed. */
 export interface DocumentChange {
-  /** `policy` and `override` can be brought back by a rollback; any other kind is only told. */
+  /** `policy`, `override` and `domain` can be brought back by a rollback; any other kind is only told. */
   readonly kind: string
   readonly id: string
   readonly before: unknown
@@ -39,6 +39,8 @@ export interface ChangeScope {
   readonly finished: PlaneChange[]
   /** It is undone once it was looked at, so its history is not written. */
   readonly isPlanned?: boolean
+  /** Collects changes that raise no revision, such as those of tokens, for whoever looks at a plan. */
+  readonly besides?: DocumentChange[]
 }
 
 export interface PlaneContext extends ChangeContext {

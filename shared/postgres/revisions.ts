@@ -30,7 +30,7 @@ export interface DocumentStates {
 }
 
 /** Kinds of objects that a rollback brings back. */
-export const DOCUMENT_KINDS = ['policy', 'override'] as const
+export const DOCUMENT_KINDS = ['policy', 'override', 'domain'] as const
 
 /** Revisions older than `before` (null: the newest), newest first. */
 export async function listRevisions(

@@ -27,7 +27,7 @@ export interface Tables {
   readonly removals: RemovalsTable
   readonly departures: DeparturesTable
   readonly incarnations: IncarnationsTable
-  readonly domains: { readonly name: string }
+  readonly domains: DomainsTable
   readonly policies: PoliciesTable
   readonly limits: LimitsTable
   readonly base_epochs: BaseEpochsTable
@@ -51,6 +51,13 @@ interface PlaneTable {
   readonly is_only: GeneratedAlways<boolean>
   readonly plane_id: GeneratedAlways<string>
   readonly revision: number
+}
+
+interface DomainsTable {
+  readonly name: string
+  readonly description: Generated<string>
+  readonly labels: ColumnType<Readonly<Record<string, string>>, string | undefined, string>
+  readonly revision: Generated<number>
 }
 
 interface RegionsTable {

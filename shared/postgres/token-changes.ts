@@ -1,6 +1,6 @@
 import { QuotaError } from '../errors.ts'
 import { recordAudit } from './audit.ts'
-import { type Db, inTransaction, lockPlane } from './plane.ts'
+import { type Db, inTransaction, lockPlane, type Trx } from './plane.ts'
 import type { PlaneContext } from './plane-change.ts'
 import { newToken } from './token-format.ts'
 import {
@@ -47,13 +47,7 @@ export async function createToken(
     const scopes = [...new Set(request.scopes)].sort()
     await insertToken(trx, { ...request, scopes, id, digest, createdBy: context.actor })
     const row = await requireToken(trx, id)
-    await recordAudit(trx, context, {
-      action: 'token.create',
-      objectKind: 'token',
-      objectId: request.name,
-      before: null,
-      after: auditedOf(row),
-    })
+    await record(trx, context, { action: 'token.create', before: null, after: row })
     return { row, token }
   })
 }
@@ -66,13 +60,7 @@ export async function revokeToken(db: Db, id: string, context: PlaneContext): Pr
     if (before.revokedAt !== null) return before
     await revokeStoredToken(trx, id)
     const after = await requireToken(trx, id)
-    await recordAudit(trx, context, {
-      action: 'token.revoke',
-      objectKind: 'token',
-      objectId: before.name,
-      before: auditedOf(before),
-      after: auditedOf(after),
-    })
+    await record(trx, context, { action: 'token.revoke', before, after })
     return after
   })
 }
@@ -81,6 +69,34 @@ export async function requireToken(db: Db, id: string): Promise<StoredToken> {
   const token = await findToken(db, id)
   if (token !== null) return token
   throw new QuotaError('QUOTA_TOKEN_NOT_FOUND', `there is no token ${id}`)
+}
+
+interface TokenChange {
+  readonly action: 'token.create' | 'token.revoke'
+  readonly before: StoredToken | null
+  readonly after: StoredToken
+}
+
+async function record(
+  trx: Trx,
+  context: PlaneContext,
+  { action, before, after }: TokenChange,
+): Promise<void> {
+  const [objectKind, objectId] = ['token', after.name] as const
+  const audited = { before: before && auditedOf(before), after: auditedOf(after) }
+  await recordAudit(trx, context, { action, objectKind, objectId, ...audited })
+  context.scope?.besides?.push({
+    kind: objectKind,
+    id: objectId,
+    before: before && plannedOf(before),
+    after: plannedOf(after),
+  })
+}
+
+/** In a plan: without what would be another if it were carried out. */
+function plannedOf({ name, scopes, domains, expiresAt, revokedAt }: StoredToken): unknown {
+  const expires = expiresAt?.toISOString() ?? null
+  return { name, scopes, domains, expiresAt: expires, isRevoked: revokedAt !== null }
 }
 
 /** Never the digest: the audit log is read by people who may not use the token. */

@@ -183,7 +183,7 @@ export const auditEntrySchema = z
     at: time,
     actor: z.string(),
     action: z.string(),
-    objectKind: z.enum(['policy', 'region', 'token']),
+    objectKind: z.enum(['policy', 'domain', 'region', 'token']),
     objectId: z.string(),
     before: z.unknown(),
     after: z.unknown(),

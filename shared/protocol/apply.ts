@@ -1,5 +1,6 @@
-/** Many policies at once: what is sent to be applied, and what became of each. */
+/** Many policies at once, and domains: what is sent to be applied, and what became of each. */
 import { z } from 'zod'
+import { DOMAIN_FIXES, DOMAINS_APPLIED_MAX, domainDocumentSchema } from './domains.ts'
 import { policyDocumentSchema } from './policy.ts'
 import { labelsSchema } from './policy-labels.ts'
 import { OVERRIDES_MAX, overridePutSchema, tenantValueSchema } from './policy-override.ts'
@@ -10,6 +11,7 @@ export const DOCUMENTS_MAX = 10_000
 
 export const APPLY_FIXES: Fixes = {
   documents: `give at most ${DOCUMENTS_MAX} policies`,
+  domains: DOMAIN_FIXES['domains'] ?? '',
   prune: 'give labels such as {"labels":{"team":"search"}}, or leave it out',
   ifMatch: 'give the ETag of a GET as it is, quotes included, or leave it out',
   overrides: `give at most ${OVERRIDES_MAX} overrides, or leave it out to keep those that there are`,
@@ -37,6 +39,11 @@ export const applySchema = z
         .array(applyDocumentSchema, { error: 'must be a list of policies' })
         .max(DOCUMENTS_MAX, { error: `has more than ${DOCUMENTS_MAX} policies` })
         .default([]),
+      domains: z
+        .array(domainDocumentSchema, { error: 'must be a list of domains' })
+        .max(DOMAINS_APPLIED_MAX, { error: `has more than ${DOMAINS_APPLIED_MAX} domains` })
+        .default([])
+        .describe('what is said of domains; one that is not named stays as it is'),
       prune: z
         .strictObject({
           labels: labelsSchema.refine((labels) => Object.keys(labels).length > 0, {
@@ -60,6 +67,13 @@ const problemSchema = z.object({
 export const applyReplySchema = z
   .object({
     revision: z.number().int().nullable().describe('of all that was changed; null: nothing was'),
+    domains: z.array(
+      z.object({
+        domain: z.string(),
+        outcome: z.enum(['created', 'updated', 'unchanged', 'deleted']),
+        revision: z.number().int().nullable().describe('the ETag of the domain; null: deleted'),
+      }),
+    ),
     items: z.array(
       z.object({
         domain: z.string(),

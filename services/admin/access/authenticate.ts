@@ -174,8 +174,9 @@ function domainsOf(req: FastifyRequest): readonly string[] {
   )
 }
 
-/** Policies that a request brings in a list. */
+/** Policies and domains that a request brings in lists. */
 function documentsOf(body: unknown): readonly unknown[] {
-  if (typeof body !== 'object' || body === null || !('documents' in body)) return []
-  return Array.isArray(body.documents) ? body.documents : []
+  if (typeof body !== 'object' || body === null) return []
+  const lists = ['documents' in body && body.documents, 'domains' in body && body.domains]
+  return lists.flatMap((list): readonly unknown[] => (Array.isArray(list) ? list : []))
 }

@@ -68,7 +68,14 @@ const BODIES: Readonly<Record<string, unknown>> = {
     set: [{ value: 'acme', unlimited: true }],
     remove: ['bravo'],
   },
-  'post /v1/apply': { documents: [POLICY] },
+  'put /v1/domains/{domain}': {
+    description: 'The public API. Search team, #search-oncall.',
+    labels: { team: 'search' },
+  },
+  'post /v1/apply': {
+    documents: [POLICY],
+    domains: [{ domain: 'api', description: 'The public API.', labels: { team: 'search' } }],
+  },
   'post /v1/tokens': { name: 'ci', scopes: ['quota:read', 'quota:write'], domains: ['api'] },
   'post /v1/regions/{id}/remove': {
     certifiedBy: 'Ada, on call',

@@ -112,7 +112,8 @@ function readRoutes(root: FastifyInstance, deps: AdminDeps): void {
     {
       schema: {
         tags,
-        summary: 'What policies and overrides are at a revision, against another or the one before',
+        summary:
+          'What policies, overrides and domains are at a revision, against another or the one before',
         params,
         querystring: z.strictObject({
           against: number.optional().describe('the other revision; the one before it by default'),
@@ -146,7 +147,7 @@ function rollbackRoute(root: FastifyInstance, deps: AdminDeps): void {
       schema: {
         tags,
         summary:
-          'Bring policies and overrides back to what they were at a revision; If-Match: the present one',
+          'Bring policies, overrides and domains back to what they were at a revision; If-Match: the present one',
         params,
         headers: conditionalHeaders,
         body: rollbackSchema.nullish(),

@@ -3,7 +3,7 @@ import { shareTokens } from '../../../shared/core/units.ts'
 import type { InputProblem } from '../../../shared/errors.ts'
 import { nameOf } from '../../../shared/postgres/policy-batch.ts'
 import type { StoredLimit, StoredPolicy } from '../../../shared/postgres/policy-rows.ts'
-import type { RevisionChange } from '../../../shared/postgres/revisions.ts'
+import type { DocumentStates } from '../../../shared/postgres/revisions.ts'
 import type { Plan } from '../../../shared/protocol/plan.ts'
 import { reviewPolicy } from '../../../shared/protocol/policy-warnings.ts'
 import { MINUTE_MS, MINUTES_KEPT, SECOND_MS } from '../history/series-book.ts'
@@ -23,7 +23,7 @@ const WARNINGS_MAX = 200
 const KEYS_ASKED_MAX = 100
 
 export interface PlannedChange {
-  readonly changes: readonly RevisionChange[]
+  readonly changes: readonly DocumentStates[]
   /** The policies that it touches, by name, as they are and as they would be. */
   readonly before: ReadonlyMap<string, StoredPolicy>
   readonly after: ReadonlyMap<string, StoredPolicy>

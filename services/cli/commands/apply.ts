@@ -1,11 +1,11 @@
-import { type Command, InvalidArgumentError } from 'commander'
+import type { Command } from 'commander'
 import { z } from 'zod'
-import { parseLabels } from '../../../shared/protocol/policy-labels.ts'
 import { describeField } from '../admin-client.ts'
 import { type ApplyOptions, applyFiles, planFiles } from '../apply-client.ts'
+import { labelsOf } from '../arguments.ts'
 import { CliError, EXIT } from '../errors.ts'
 import type { Io } from '../io.ts'
-import { readPolicyFiles } from '../policy-files.ts'
+import { readFiles } from '../policy-files.ts'
 import { adminOf } from '../settings.ts'
 import {
   printJson,
@@ -18,7 +18,7 @@ import {
 import { planLines } from './plan.ts'
 
 const FILES_HELP =
-  'YAML or JSON files, or folders of them, with any number of policies; - reads standard input'
+  'YAML or JSON files, or folders of them, with any number of policies and domains; - reads standard input'
 
 const applyFlags = writeFlags.extend({
   file: z.array(z.string()),
@@ -35,7 +35,7 @@ export function addApplyCommands(
 ): void {
   const apply = program
     .command('apply')
-    .description('bring policies to what files say, all of them or none')
+    .description('bring policies and domains to what files say, all of them or none')
     .action((options: unknown) => applyAll(applyFlags.parse(options), io))
   withExamples(withWriteFlags(withFiles(apply)), [
     'quotaplane apply -f limits.yaml',
@@ -71,12 +71,6 @@ function withFiles(command: Command): Command {
     )
 }
 
-function labelsOf(text: string): Readonly<Record<string, string>> {
-  const labels = parseLabels(text)
-  if (labels !== null) return labels
-  throw new InvalidArgumentError('It must be written as key=value,key=value.')
-}
-
 async function applyAll(flags: ApplyFlags, io: Io): Promise<void> {
   await applyAndTell(await optionsOf(flags, io), flags, io)
 }
@@ -96,9 +90,13 @@ export async function applyAndTell(
   const applied = await applyFiles(options)
   if (flags.json) {
     const items = applied.items.map(({ outcome: result, ...one }) => ({ ...one, result }))
-    printJson(io, { revision: applied.revision, applied: items })
+    const domains = applied.domains.map(({ outcome: result, ...one }) => ({ ...one, result }))
+    printJson(io, { revision: applied.revision, domains, applied: items })
     return
   }
+  const described = applied.domains.map(
+    ({ domain, outcome, revision }) => `domain ${domain} ${outcome} (revision ${revision})`,
+  )
   const lines = applied.items.flatMap(({ domain, name, outcome, revision, warnings }) => [
     `${domain}/${name} ${outcome}${revision === null ? '' : ` (revision ${revision})`}`,
     ...warnings.map(
@@ -106,7 +104,7 @@ export async function applyAndTell(
         `  warning: ${describeField({ ...warning, ...(fix !== undefined && { fix }) })}`,
     ),
   ])
-  printLines(io, lines)
+  printLines(io, [...described, ...lines])
 }
 
 async function diffAll(flags: ApplyFlags, io: Io): Promise<boolean> {
@@ -127,10 +125,10 @@ async function optionsOf(flags: ApplyFlags, io: Io): Promise<ApplyOptions> {
   if (prune !== (labels !== undefined)) {
     throw new CliError('--prune and -l go together: -l says what may be pruned', EXIT.usage)
   }
-  const policies = await readPolicyFiles(flags.file, io)
+  const documents = await readFiles(flags.file, io)
   return {
     client: adminOf(flags, io),
-    policies,
+    documents,
     ...(labels !== undefined && { prune: { labels } }),
   }
 }

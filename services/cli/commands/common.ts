@@ -19,9 +19,19 @@ export const writeFlags = adminFlags.extend({
 
 /** As `withAdminFlags`, with --reason and --dry-run. */
 export function withWriteFlags(command: Command): Command {
-  return withAdminFlags(command)
-    .option('--reason <why>', 'why, for the history')
-    .option('--dry-run', 'change nothing, and show what would be changed')
+  return withDryRun(withAdminFlags(command)).option('--reason <why>', 'why, for the history')
+}
+
+/** As `withWriteFlags`, of what nobody may do without saying why. */
+export function withNeededReason(command: Command): Command {
+  return withDryRun(withAdminFlags(command)).requiredOption(
+    '--reason <why>',
+    'why, for whoever finds it in the history',
+  )
+}
+
+function withDryRun(command: Command): Command {
+  return command.option('--dry-run', 'change nothing, and show what would be changed')
 }
 
 /** Adds --context, --admin-url, --token and --json. */

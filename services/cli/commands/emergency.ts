@@ -7,25 +7,31 @@ import {
   emergencyListSchema,
 } from '../../../shared/protocol/emergency.ts'
 import { parseReply } from '../admin-client.ts'
+import { ofDomain, parsePolicyId, policyPath, splitOf } from '../arguments.ts'
 import { durationSeconds, spanOf } from '../durations.ts'
-import { CliError, EXIT } from '../errors.ts'
 import type { Io } from '../io.ts'
 import { outputFlags, show, type View, withOutput, withWatch } from '../output.ts'
-import { parsePolicyId, policyPath } from '../policy-client.ts'
-import { reasonHeader } from '../reason.ts'
 import { adminOf } from '../settings.ts'
 import { grouped } from '../table.ts'
-import { adminFlags, positiveNumber, wholeNumber, withAdminFlags, withExamples } from './common.ts'
+import {
+  adminFlags,
+  positiveNumber,
+  wholeNumber,
+  withAdminFlags,
+  withExamples,
+  withNeededReason,
+  writeFlags,
+} from './common.ts'
+import { carryOut, tellDone } from './plan.ts'
 
 const listFlags = adminFlags.extend(outputFlags.shape).extend({ domain: z.string().optional() })
-const beginFlags = adminFlags.extend(outputFlags.shape).extend({
+const neededReason = writeFlags.extend({ reason: z.string() })
+const beginFlags = neededReason.extend(outputFlags.shape).extend({
   for: z.number(),
-  reason: z.string(),
   limit: z.string().optional(),
   burst: z.number().optional(),
-  split: z.string().optional(),
+  split: z.record(z.string(), z.number()).optional(),
 })
-const reasonFlags = adminFlags.extend({ reason: z.string() })
 
 /** Adds block, allow, limit, freeze, pin, reset and emergency. */
 export function addEmergencyCommands(program: Command, io: Io): void {
@@ -102,7 +108,7 @@ function addLoanCommands(program: Command, io: Io): void {
     .description('hold each region to its part: loans go home, and none is made')
     .argument('<domain/name>', 'the policy')
     .option('--limit <limit>', 'only this limit')
-    .option('--split <region=percent,...>', 'to these parts; left out: to those it has')
+    .option('--split <region=percent,...>', 'to these parts; left out: to those it has', splitOf)
     .action((id: string, options: unknown) => begin(io, 'pin', id, options, {}))
   withExamples(withTime(pin), [
     'quotaplane pin api/per-tenant --split us-east-1=90,eu-west-1=10 --for 1h --reason "failover"',
@@ -115,21 +121,18 @@ function addReset(program: Command, io: Io): void {
     .description('start the counters of a policy, or of one limit, anew in every region')
     .argument('<domain/name>', 'the policy')
     .option('--limit <limit>', 'only this limit')
-    .requiredOption('--reason <text>', 'why, for the audit log')
     .action(async (id: string, options: unknown) => {
-      const flags = reasonFlags.extend({ limit: z.string().optional() }).parse(options)
-      const { domain, name } = parsePolicyId(id)
-      const { body } = await adminOf(flags, io).call({
-        method: 'POST',
-        path: `${policyPath(domain, name)}/reset`,
-        body: { ...(flags.limit !== undefined && { limit: flags.limit }) },
-        headers: reasonHeader(flags.reason),
+      const flags = neededReason.extend({ limit: z.string().optional() }).parse(options)
+      const path = `${policyPath(parsePolicyId(id))}/reset`
+      const body = { ...(flags.limit !== undefined && { limit: flags.limit }) }
+      const request = { method: 'POST', path, body } as const
+      await carryOut(adminOf(flags, io), request, flags, io, (reset) => {
+        const { revision } = parseReply(z.object({ revision: z.number() }), reset)
+        tellDone(io, flags, reset, `${id} counts from nothing (revision ${revision})`)
       })
-      const { revision } = parseReply(z.object({ revision: z.number() }), body)
-      if (flags.json) io.out.write(`${JSON.stringify(body)}\n`)
-      else io.out.write(`${id} counts from nothing (revision ${revision})\n`)
     })
-  withExamples(withAdminFlags(command), [
+  withExamples(withNeededReason(command), [
+    'quotaplane reset api/per-tenant --dry-run --reason "see what would start anew"',
     'quotaplane reset api/per-tenant --limit per-minute --reason "test traffic counted"',
   ])
 }
@@ -145,9 +148,8 @@ function addEmergency(program: Command, io: Io): void {
     .action(async (options: unknown) => {
       const flags = listFlags.parse(options)
       const client = adminOf(flags, io)
-      const query = flags.domain === undefined ? '' : `&domain=${encodeURIComponent(flags.domain)}`
       await show(io, flags, async () => {
-        const path = `/v1/emergency-actions?limit=100${query}`
+        const path = ofDomain('/v1/emergency-actions?limit=100', flags)
         const pages = await client.readPages(path, emergencyListSchema)
         return actionsView(pages.flatMap(({ items }) => items))
       })
@@ -160,24 +162,22 @@ function addEmergency(program: Command, io: Io): void {
     .command('end')
     .description('end an emergency action before its time')
     .argument('<id>', 'as emergency list shows it', wholeNumber(1, Number.MAX_SAFE_INTEGER))
-    .requiredOption('--reason <text>', 'why, for the audit log')
     .option('--domain <domain>', 'its domain, for a token that is limited to some')
     .action(async (id: number, options: unknown) => {
-      const flags = reasonFlags.extend({ domain: z.string().optional() }).parse(options)
-      const query = flags.domain === undefined ? '' : `?domain=${encodeURIComponent(flags.domain)}`
-      const path = `/v1/emergency-actions/${id}${query}`
-      await adminOf(flags, io).call({ method: 'DELETE', path, headers: reasonHeader(flags.reason) })
-      io.out.write(flags.json ? `${JSON.stringify({ ended: id })}\n` : `${id} has ended\n`)
+      const flags = neededReason.extend({ domain: z.string().optional() }).parse(options)
+      const path = ofDomain(`/v1/emergency-actions/${id}`, flags)
+      const request = { method: 'DELETE', path } as const
+      await carryOut(adminOf(flags, io), request, flags, io, () =>
+        tellDone(io, flags, { ended: id }, `${id} has ended`),
+      )
     })
-  withExamples(withAdminFlags(end), ['quotaplane emergency end 3 --reason "all clear"'])
+  withExamples(withNeededReason(end), ['quotaplane emergency end 3 --reason "all clear"'])
 }
 
-/** Adds --for and --reason, which every action needs, and the flags of all commands. */
+/** Adds --for and --reason, which every action needs, and the flags of all commands that change something. */
 function withTime(command: Command): Command {
-  command
-    .requiredOption('--for <time>', 'how long, such as 90s, 15m, 2h or 1d', durationSeconds)
-    .requiredOption('--reason <text>', 'why, for whoever finds it in force')
-  return withOutput(withAdminFlags(command))
+  command.requiredOption('--for <time>', 'how long, such as 90s, 15m, 2h or 1d', durationSeconds)
+  return withOutput(withNeededReason(command))
 }
 
 async function begin(
@@ -197,31 +197,20 @@ async function begin(
     ...what,
     ...(limit !== undefined && { limit }),
     ...(burst !== undefined && { burst }),
-    ...(flags.split !== undefined && { split: splitOf(flags.split) }),
+    ...(flags.split !== undefined && { split: flags.split }),
     reason,
     ttlSeconds: flags.for,
   }
-  const answer = await adminOf(flags, io).call({
-    method: 'POST',
-    path: '/v1/emergency-actions',
-    body,
+  const request = { method: 'POST', path: '/v1/emergency-actions', body } as const
+  await carryOut(adminOf(flags, io), request, flags, io, async (reply) => {
+    const begun = parseReply(emergencyBegunSchema, reply)
+    const watched = `quotaplane rollout status ${begun.revision} --watch`
+    await show(io, { ...flags, watch: false }, () => ({
+      ...actionsView([begun]),
+      data: begun,
+      notes: [`it ends by itself; to see it in force everywhere: ${watched}`],
+    }))
   })
-  const begun = parseReply(emergencyBegunSchema, answer.body)
-  const watched = `quotaplane rollout status ${begun.revision} --watch`
-  await show(io, { ...flags, watch: false }, () => ({
-    ...actionsView([begun]),
-    data: begun,
-    notes: [`it ends by itself; to see it in force everywhere: ${watched}`],
-  }))
-}
-
-function splitOf(text: string): Readonly<Record<string, number>> {
-  const parts = text.split(',').map((part) => /^([^=]+)=(\d+(?:\.\d+)?)$/.exec(part.trim()))
-  if (parts.some((part) => part === null)) {
-    const message = `a split is given as region=percent,region=percent, not "${text}"`
-    throw new CliError(message, EXIT.usage)
-  }
-  return Object.fromEntries(parts.map((part) => [part?.[1] ?? '', Number(part?.[2])]))
 }
 
 function actionsView(actions: readonly EmergencyReply[]): View {

@@ -7,7 +7,12 @@ import { policyDocumentSchema } from '../../../shared/protocol/policy.ts'
 import { EXIT } from '../errors.ts'
 import { exportEnvoy } from '../import/envoy-export.ts'
 import { type Io, say } from '../io.ts'
-import { documentOf, readAllPolicies } from '../policy-document.ts'
+import {
+  documentOf,
+  documentOfDomain,
+  readAllPolicies,
+  readDescribedDomains,
+} from '../policy-document.ts'
 import { adminOf } from '../settings.ts'
 import { adminFlags, withAdminFlags, withExamples } from './common.ts'
 
@@ -30,7 +35,7 @@ export function addExportCommand(
 ): void {
   const command = program
     .command('export')
-    .description('print the policies of the plane as YAML that policy apply takes')
+    .description('print the policies and domains of the plane as YAML that apply takes')
     .addOption(
       new Option('--format <format>', 'envoy: what its rate limit service can say, the rest listed')
         .choices(['quotaplane', 'envoy'])
@@ -40,10 +45,8 @@ export function addExportCommand(
     .option('-o, --output <folder>', 'write a file for each domain there, not to standard output')
     .action(async (options: unknown) => {
       const flags = exportFlags.parse(options)
-      const all = await readAllPolicies(adminOf(flags, io))
-      const policies = all.filter(
-        ({ domain }) => flags.domain === undefined || domain === flags.domain,
-      )
+      const client = adminOf(flags, io)
+      const policies = await readAllPolicies(client, flags)
       const documents = policies.map(documentOf)
       for (const { domain, name, overrideCount } of policies) {
         if (overrideCount === 0) continue
@@ -53,14 +56,10 @@ export function addExportCommand(
         )
       }
       if (flags.format === 'quotaplane') {
-        await write(
-          filesOf(
-            policies.map(({ domain }) => domain),
-            documents,
-          ),
-          flags.output,
-          io,
-        )
+        const domains = await readDescribedDomains(client, flags)
+        const described = domains.map((one) => ({ ...one, document: documentOfDomain(one) }))
+        const defined = policies.map((one, place) => ({ ...one, document: documents[place] ?? {} }))
+        await write(filesOf([...described, ...defined]), flags.output, io)
         return
       }
       const parsed = documents.map((document) => policyDocumentSchema.parse(document))
@@ -81,14 +80,13 @@ export function addExportCommand(
 }
 
 function filesOf(
-  domains: readonly string[],
-  documents: readonly object[],
+  all: readonly { readonly domain: string; readonly document: object }[],
 ): readonly ExportedFile[] {
-  return [...new Set(domains)].map((domain) => ({
+  return [...new Set(all.map(({ domain }) => domain))].map((domain) => ({
     domain,
-    text: documents
-      .filter((_, place) => domains[place] === domain)
-      .map((document) => stringify(document, { lineWidth: 0 }))
+    text: all
+      .filter((one) => one.domain === domain)
+      .map(({ document }) => stringify(document, { lineWidth: 0 }))
       .join('---\n'),
   }))
 }

@@ -181,7 +181,10 @@ async function applyAll(
     const where = `${policy.domain}/${policy.name}`
     return { document: policyDocumentSchema.parse(policy), where, locate: () => where }
   })
-  const { items } = await applyFiles({ client: adminOf(flags, io), policies: filed })
+  const { items } = await applyFiles({
+    client: adminOf(flags, io),
+    documents: { policies: filed, domains: [] },
+  })
   printLines(
     io,
     items.map(

@@ -1,27 +1,18 @@
 import type { Command } from 'commander'
 import { z } from 'zod'
 import { type OverrideReply, overrideListSchema } from '../../../shared/protocol/admin-replies.ts'
-import { CliError, EXIT } from '../errors.ts'
+import { numbersOf, overridePath, parsePolicyId, policyPath } from '../arguments.ts'
 import type { Io } from '../io.ts'
 import { outputFlags, show, withOutput, withWatch } from '../output.ts'
-import { parsePolicyId, policyPath } from '../policy-client.ts'
 import { adminOf } from '../settings.ts'
 import { grouped } from '../table.ts'
-import {
-  adminFlags,
-  printJson,
-  printLines,
-  withAdminFlags,
-  withExamples,
-  withWriteFlags,
-  writeFlags,
-} from './common.ts'
-import { tellPlan } from './plan.ts'
+import { adminFlags, withAdminFlags, withExamples, withWriteFlags, writeFlags } from './common.ts'
+import { carryOut, tellDone } from './plan.ts'
 
 const listFlags = adminFlags.extend(outputFlags.shape)
 const setFlags = writeFlags.extend({
   tier: z.string().optional(),
-  capacity: z.array(z.string()).optional(),
+  capacity: z.record(z.string(), z.unknown()).optional(),
   unlimited: z.literal(true).optional(),
   deny: z.literal(true).optional(),
   expires: z.string().optional(),
@@ -47,24 +38,19 @@ function addSet(override: Command, io: Io): void {
     .option(
       '--capacity <limit=tokens:burst...>',
       'numbers of its own by limit; without a burst, as much',
+      numbersOf,
     )
     .option('--unlimited', 'always allow it')
     .option('--deny', 'deny it everything')
     .option('--expires <time>', 'until then, such as 2027-01-31T00:00:00Z')
     .action(async (id: string, value: string, options: unknown) => {
       const flags = setFlags.parse(options)
-      const { tier, capacity, unlimited, deny, expires: expiresAt } = flags
-      const limits = capacity === undefined ? undefined : numbersOf(capacity)
+      const { tier, capacity: limits, unlimited, deny, expires: expiresAt } = flags
       const body = { tier, limits, unlimited, deny, expiresAt }
-      const path = overridePath(id, value)
-      const client = adminOf(flags, io)
-      if (flags.dryRun) {
-        await tellPlan(client, { method: 'PUT', path, body }, flags, io)
-        return
-      }
-      const answer = await client.call({ method: 'PUT', path, body })
-      if (flags.json) printJson(io, answer.body)
-      else printLines(io, [`${id} ${value} set`])
+      const request = { method: 'PUT', path: overridePath(id, value), body } as const
+      await carryOut(adminOf(flags, io), request, flags, io, (override) =>
+        tellDone(io, flags, override, `${id} ${value} set`),
+      )
     })
   withExamples(withWriteFlags(command), [
     'quotaplane override set api/per-tenant acme --tier pro',
@@ -80,8 +66,7 @@ function addList(override: Command, io: Io): void {
     .argument('<domain/name>', 'the policy')
     .action(async (id: string, options: unknown) => {
       const flags = listFlags.parse(options)
-      const { domain, name } = parsePolicyId(id)
-      const path = `${policyPath(domain, name)}/overrides?limit=100`
+      const path = `${policyPath(parsePolicyId(id))}/overrides?limit=100`
       const client = adminOf(flags, io)
       await show(io, flags, async () => {
         const pages = await client.readPages(path, overrideListSchema)
@@ -108,38 +93,12 @@ function addRemove(override: Command, io: Io): void {
     .argument('<value>', "value of the tenant's entry")
     .action(async (id: string, value: string, options: unknown) => {
       const flags = writeFlags.parse(options)
-      const client = adminOf(flags, io)
       const request = { method: 'DELETE', path: overridePath(id, value) } as const
-      if (flags.dryRun) {
-        await tellPlan(client, request, flags, io)
-        return
-      }
-      await client.call(request)
-      if (flags.json) printJson(io, { removed: value })
-      else printLines(io, [`${id} ${value} removed`])
+      await carryOut(adminOf(flags, io), request, flags, io, () =>
+        tellDone(io, flags, { removed: value }, `${id} ${value} removed`),
+      )
     })
   withExamples(withWriteFlags(command), ['quotaplane override remove api/per-tenant acme'])
-}
-
-function overridePath(id: string, value: string): string {
-  const { domain, name } = parsePolicyId(id)
-  return `${policyPath(domain, name)}/overrides/${encodeURIComponent(value)}`
-}
-
-/** `per-minute=900:1800` as numbers of that limit; admin says what is wrong with them. */
-function numbersOf(texts: readonly string[]): Record<string, object> {
-  return Object.fromEntries(
-    texts.map((text) => {
-      const [, limit, capacity, burst] = /^([^=]+)=(\d+)(?::(\d+))?$/.exec(text) ?? []
-      if (limit === undefined) {
-        throw new CliError(`numbers are given as limit=tokens, not "${text}"`, EXIT.usage)
-      }
-      return [
-        limit,
-        { capacity: Number(capacity), ...(burst !== undefined && { burst: Number(burst) }) },
-      ]
-    }),
-  )
 }
 
 function rowOf({ value, tier, limits, deny, expiresAt }: OverrideReply): readonly string[] {

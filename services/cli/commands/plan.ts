@@ -23,17 +23,35 @@ export function planLines(plan: Plan): string[] {
   ]
 }
 
-/** Plans a write and tells what it would do. */
-export async function tellPlan(
+/** Changes something by one request, and tells what came of it; with --dry-run plans it, and tells that. */
+export async function carryOut(
   client: AdminClient,
   request: AdminRequest,
-  flags: Pick<z.infer<typeof writeFlags>, 'json'>,
+  flags: Pick<z.infer<typeof writeFlags>, 'json' | 'dryRun'>,
   io: Io,
+  tell: (body: unknown) => void | Promise<void>,
 ): Promise<void> {
-  const { body } = await client.call({ ...request, path: `${request.path}?dryRun=true` })
+  if (!flags.dryRun) {
+    await tell((await client.call(request)).body)
+    return
+  }
+  const { path } = request
+  const planned = `${path}${path.includes('?') ? '&' : '?'}dryRun=true`
+  const { body } = await client.call({ ...request, path: planned })
   const plan = parseReply(planSchema, body)
   if (flags.json) printJson(io, plan)
   else printLines(io, planLines(plan))
+}
+
+/** What a change came to: for programs, or in a line for people. */
+export function tellDone(
+  io: Io,
+  flags: { readonly json: boolean },
+  data: unknown,
+  line: string,
+): void {
+  if (flags.json) printJson(io, data)
+  else printLines(io, [line])
 }
 
 function shareLines(limits: Plan['limits']): string[] {

@@ -1,12 +1,13 @@
 import type { Command } from 'commander'
 import { z } from 'zod'
 import { type PolicyReply, policyListSchema } from '../../../shared/protocol/admin-replies.ts'
+import { ofDomain, type PolicyId, parsePolicyId, policyPath } from '../arguments.ts'
 import { CliError, EXIT } from '../errors.ts'
 import { type Io, say } from '../io.ts'
 import { formatOf, outputFlags, show, type View, withOutput, withWatch } from '../output.ts'
-import { type PolicyId, parsePolicy, parsePolicyId, policyPath } from '../policy-client.ts'
+import { parsePolicy } from '../policy-client.ts'
 import { documentOf } from '../policy-document.ts'
-import { readPolicies } from '../policy-files.ts'
+import { readDocuments, readPolicies } from '../policy-files.ts'
 import { adminOf } from '../settings.ts'
 import { grouped } from '../table.ts'
 import { applyAndTell } from './apply.ts'
@@ -20,7 +21,7 @@ import {
   writeFlags,
 } from './common.ts'
 import { actionLine } from './emergency.ts'
-import { tellPlan } from './plan.ts'
+import { carryOut } from './plan.ts'
 
 const fileFlags = writeFlags.extend({ file: z.string() })
 const getFlags = adminFlags.extend(outputFlags.shape)
@@ -43,7 +44,7 @@ function addApply(policy: Command, io: Io): void {
     .requiredOption('-f, --file <file>', FILE_HELP)
     .action(async (options: unknown) => {
       const { file, ...flags } = fileFlags.parse(options)
-      const request = { client: adminOf(flags, io), policies: await readPolicies(file, io) }
+      const request = { client: adminOf(flags, io), documents: await readDocuments(file, io) }
       await applyAndTell(request, flags, io)
     })
   withExamples(withWriteFlags(command), [
@@ -59,13 +60,13 @@ function addGet(policy: Command, io: Io): void {
     .argument('<domain/name>', 'the policy')
     .action(async (id: string, options: unknown) => {
       const flags = getFlags.parse(options)
-      const { domain, name } = parsePolicyId(id)
+      const path = policyPath(parsePolicyId(id))
       const client = adminOf(flags, io)
       await show(
         io,
         flags,
         async () => {
-          const { body } = await client.call({ method: 'GET', path: policyPath(domain, name) })
+          const { body } = await client.call({ method: 'GET', path })
           const policy = parsePolicy(body)
           // Beside the YAML, which says what the policy is and not what is in force for a time.
           for (const action of policy.emergency) say(io.err, actionLine(action))
@@ -91,11 +92,11 @@ function addList(policy: Command, io: Io): void {
       const flags = listFlags.parse(options)
       const client = adminOf(flags, io)
       await show(io, flags, async () => {
-        const pages = await client.readPages('/v1/policies', policyListSchema)
-        const policies = pages
-          .flatMap((page) => page.items)
-          .filter(({ domain }) => flags.domain === undefined || domain === flags.domain)
-        return listView(policies)
+        const pages = await client.readPages(
+          ofDomain('/v1/policies?limit=100', flags),
+          policyListSchema,
+        )
+        return listView(pages.flatMap((page) => page.items))
       })
     })
   withExamples(withWatch(withOutput(withAdminFlags(command))), [
@@ -116,17 +117,14 @@ function addDelete(policy: Command, io: Io): void {
       const client = adminOf(flags, io)
       const deleted: string[] = []
       for (const { domain, name } of targets) {
-        const path = policyPath(domain, name)
+        const path = policyPath({ domain, name })
         const found = await client.call({ method: 'GET', path })
         const { revision } = parsePolicy(found.body)
         const headers = { 'if-match': `"${revision}"` }
-        if (flags.dryRun) {
-          await tellPlan(client, { method: 'DELETE', path, headers }, flags, io)
-          continue
-        }
-        await client.call({ method: 'DELETE', path, headers })
-        deleted.push(`${domain}/${name}`)
-        if (!flags.json) printLines(io, [`${domain}/${name} deleted`])
+        await carryOut(client, { method: 'DELETE', path, headers }, flags, io, () => {
+          deleted.push(`${domain}/${name}`)
+          if (!flags.json) printLines(io, [`${domain}/${name} deleted`])
+        })
       }
       if (flags.json && !flags.dryRun) printJson(io, { deleted })
     })

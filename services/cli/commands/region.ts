@@ -5,8 +5,8 @@ import {
   regionListSchema,
   regionReplySchema,
 } from '../../../shared/protocol/admin-replies.ts'
-import { REGION_PATTERN } from '../../../shared/protocol/subjects.ts'
-import { type AdminClient, parseReply } from '../admin-client.ts'
+import { parseReply } from '../admin-client.ts'
+import { regionPath } from '../arguments.ts'
 import { CliError, EXIT } from '../errors.ts'
 import type { Io } from '../io.ts'
 import { outputFlags, show, withOutput, withWatch } from '../output.ts'
@@ -22,13 +22,12 @@ import {
   writeFlags,
 } from './common.ts'
 import { addRegionLags } from './lags.ts'
-import { tellPlan } from './plan.ts'
+import { carryOut, tellDone } from './plan.ts'
 
 const listFlags = adminFlags.extend(outputFlags.shape)
-const certifyFlags = adminFlags.extend({
+const removeFlags = writeFlags.extend({
   certify: z.boolean().default(false),
   by: z.string().optional(),
-  reason: z.string().optional(),
 })
 
 /** Adds `quotaplane region …`. */
@@ -87,10 +86,16 @@ function addRegister(region: Command, io: Io): void {
     .argument('<region...>', 'names of the regions')
     .description('make regions known to the plane; one that is known already stays as it is')
     .action(async (ids: string[], options: unknown) => {
-      const flags = adminFlags.parse(options)
+      const flags = writeFlags.parse(options)
       // Refused here, so that a name that is none leaves nothing half done.
-      for (const id of ids) pathOf(id)
-      const added = await registerRegions(adminOf(flags, io), ids)
+      const paths = ids.map(regionPath)
+      const client = adminOf(flags, io)
+      if (flags.dryRun) {
+        const requests = paths.map((path) => ({ method: 'PUT', path, body: {} }) as const)
+        for (const request of requests) await carryOut(client, request, flags, io, () => {})
+        return
+      }
+      const added = await registerRegions(client, ids)
       if (flags.json) printJson(io, { registered: added })
       else
         printLines(
@@ -98,9 +103,9 @@ function addRegister(region: Command, io: Io): void {
           ids.map((id) => `${id} ${added.includes(id) ? 'registered' : 'is known'}`),
         )
     })
-  withExamples(withAdminFlags(command), [
+  withExamples(withWriteFlags(command), [
     'quotaplane region register us-east-1 eu-west-1',
-    'quotaplane region register ap-south-1 --json',
+    'quotaplane region register ap-south-1 --reason "new site" --json',
   ])
 }
 
@@ -111,11 +116,8 @@ function addMove(region: Command, io: Io, name: 'drain' | 'resume', what: string
     .description(what)
     .action(async (id: string, options: unknown) => {
       const flags = writeFlags.parse(options)
-      const client = adminOf(flags, io)
-      const request = { method: 'POST', path: `${pathOf(id)}/${name}` } as const
-      if (flags.dryRun) return await tellPlan(client, request, flags, io)
-      const { body } = await client.call(request)
-      tell(io, flags, parseReply(regionReplySchema, body))
+      const request = { method: 'POST', path: `${regionPath(id)}/${name}` } as const
+      await carryOut(adminOf(flags, io), request, flags, io, (body) => tell(io, flags, body))
     })
   withExamples(withWriteFlags(command), [
     `quotaplane region ${name} eu-west-1`,
@@ -133,56 +135,39 @@ function addRemove(region: Command, io: Io): void {
       '--certify',
       'it is lost: nothing of it takes traffic or runs, nor will before its Redis is wiped',
     )
-    .option('--by <who>', 'who certifies that (with --certify)')
-    .option('--reason <why>', 'why it is removed (with --certify)')
+    .option('--by <who>', 'who certifies that (with --certify, which needs --reason too)')
     .action(async (id: string, options: unknown) => {
-      const flags = certifyFlags.parse(options)
+      const flags = removeFlags.parse(options)
       const client = adminOf(flags, io)
-      if (flags.certify) await removeLost(io, client, id, flags)
-      else await removeDrained(io, client, id, flags.json)
+      if (flags.certify) {
+        const request = { method: 'POST', path: `${regionPath(id)}/remove` } as const
+        const body = certificateOf(flags)
+        await carryOut(client, { ...request, body }, flags, io, (reply) => tell(io, flags, reply))
+        return
+      }
+      if (flags.by !== undefined) throw new CliError('--by goes with --certify', EXIT.usage)
+      const headers = { 'if-match': '*' }
+      const request = { method: 'DELETE', path: regionPath(id), headers } as const
+      await carryOut(client, request, flags, io, () =>
+        tellDone(io, flags, { removed: id }, `${id} removed`),
+      )
     })
-  withExamples(withAdminFlags(command), [
-    'quotaplane region remove eu-west-1',
+  withExamples(withWriteFlags(command), [
+    'quotaplane region remove eu-west-1 --dry-run',
+    'quotaplane region remove eu-west-1 --reason "moved to eu-west-2"',
     'quotaplane region remove eu-west-1 --certify --by "Ada, on call" --reason "the site is lost"',
   ])
 }
 
-async function removeLost(
-  io: Io,
-  client: AdminClient,
-  id: string,
-  { by, reason, json }: z.infer<typeof certifyFlags>,
-): Promise<void> {
-  if (by === undefined || reason === undefined) {
-    throw new CliError('--certify needs --by and --reason: both go to the audit log', EXIT.usage)
+function certificateOf({ by, reason }: z.infer<typeof removeFlags>): object {
+  if (by !== undefined && reason !== undefined) {
+    return { certifiedBy: by, reason, nothingInUse: true }
   }
-  const request = { method: 'POST', path: `${pathOf(id)}/remove` } as const
-  const certificate = { certifiedBy: by, reason, nothingInUse: true }
-  const { body } = await client.call({ ...request, body: certificate })
-  tell(io, { json }, parseReply(regionReplySchema, body))
+  throw new CliError('--certify needs --by and --reason: both go to the audit log', EXIT.usage)
 }
 
-async function removeDrained(
-  io: Io,
-  client: AdminClient,
-  id: string,
-  isJson: boolean,
-): Promise<void> {
-  await client.call({ method: 'DELETE', path: pathOf(id), headers: { 'if-match': '*' } })
-  if (isJson) printJson(io, { removed: id })
-  else printLines(io, [`${id} removed`])
-}
-
-function tell(io: Io, flags: { readonly json: boolean }, region: RegionReply): void {
-  if (flags.json) printJson(io, { region })
-  else
-    printLines(io, [
-      `${region.id} is ${stateOf(region)}: quotaplane region list shows how far it is`,
-    ])
-}
-
-function pathOf(id: string): string {
-  if (REGION_PATTERN.test(id)) return `/v1/regions/${id}`
-  const message = `"${id}" is not a region name: use lower-case letters, digits and hyphens`
-  throw new CliError(message, EXIT.usage)
+function tell(io: Io, flags: { readonly json: boolean }, body: unknown): void {
+  const region = parseReply(regionReplySchema, body)
+  const line = `${region.id} is ${stateOf(region)}: quotaplane region list shows how far it is`
+  tellDone(io, flags, { region }, line)
 }

@@ -22,7 +22,7 @@ import {
   withWriteFlags,
   writeFlags,
 } from './common.ts'
-import { tellPlan } from './plan.ts'
+import { carryOut } from './plan.ts'
 
 const LIST_DEFAULT = 20
 const LIST_MAX = 100
@@ -152,20 +152,17 @@ function addDiff(revision: Command, io: Io, setExitCode: (code: number) => void)
 function addRollback(program: Command, io: Io): void {
   const command = program
     .command('rollback')
-    .description('bring policies and overrides back to what they were at a revision')
+    .description('bring policies, overrides and domains back to what they were at a revision')
     .argument('<revision>', 'its number', revisionOf)
     .action(async (number: number, options: unknown) => {
       const flags = writeFlags.parse(options)
       const path = `/v1/revisions/${number}/rollback`
-      const client = adminOf(flags, io)
-      if (flags.dryRun) {
-        await tellPlan(client, { method: 'POST', path, body: {} }, flags, io)
-        return
-      }
-      const { body } = await client.call({ method: 'POST', path, body: {} })
-      const reply = parseReply(rollbackReplySchema, body)
-      if (flags.json) printJson(io, reply)
-      else printLines(io, rollbackLines(reply))
+      const request = { method: 'POST', path, body: {} } as const
+      await carryOut(adminOf(flags, io), request, flags, io, (body) => {
+        const reply = parseReply(rollbackReplySchema, body)
+        if (flags.json) printJson(io, reply)
+        else printLines(io, rollbackLines(reply))
+      })
     })
   withExamples(withWriteFlags(command), [
     'quotaplane rollback 411 --dry-run',
@@ -173,17 +170,19 @@ function addRollback(program: Command, io: Io): void {
   ])
 }
 
-function rollbackLines({ revision, restored, items, expired, kept }: RollbackReply): string[] {
+function rollbackLines(reply: RollbackReply): string[] {
+  const { revision, restored, items, domains, expired, kept } = reply
   const others = Object.entries(kept).map(([kind, count]) => `${count} ${kind}`)
   return [
     ...items.flatMap(({ domain, name, outcome, warnings }) => [
       `${domain}/${name} ${outcome}`,
       ...warnings.map(({ field, message }) => `  warning: ${describeField({ field, message })}`),
     ]),
+    ...domains.map(({ domain, outcome }) => `domain ${domain} ${outcome}`),
     ...expired.map((override) => `override ${override} has expired since and was left out`),
     ...(others.length > 0 ? [`Not brought back: ${others.join(', ')}.`] : []),
     revision === null
-      ? `Policies and overrides are as they were at revision ${restored}: nothing was changed.`
-      : `Policies and overrides are as they were at revision ${restored}, as revision ${revision}.`,
+      ? `Policies, overrides and domains are as they were at revision ${restored}: nothing was changed.`
+      : `Policies, overrides and domains are as they were at revision ${restored}, as revision ${revision}.`,
   ]
 }

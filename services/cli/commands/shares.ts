@@ -20,13 +20,7 @@ export function addSharesCommand(program: Command, io: Io): void {
     .action(async (options: unknown) => {
       const flags = flagsSchema.parse(options)
       const client = adminOf(flags, io)
-      await show(io, flags, async () => {
-        const reply = await readShares(client)
-        const limits = reply.limits.filter(
-          ({ domain }) => flags.domain === undefined || domain === flags.domain,
-        )
-        return sharesView({ ...reply, limits })
-      })
+      await show(io, flags, async () => sharesView(await readShares(client, flags.domain)))
     })
   withExamples(withWatch(withOutput(withAdminFlags(command))), [
     'quotaplane shares',

@@ -8,23 +8,24 @@ import {
   tokenListSchema,
 } from '../../../shared/protocol/tokens.ts'
 import { parseReply } from '../admin-client.ts'
+import { commaList } from '../arguments.ts'
 import { CliError, EXIT } from '../errors.ts'
 import { type Io, say } from '../io.ts'
 import { outputFlags, show, withOutput, withWatch } from '../output.ts'
 import { adminOf } from '../settings.ts'
 import {
   adminFlags,
-  printJson,
-  printLines,
   wholeNumber,
   withAdminFlags,
   withExamples,
+  withWriteFlags,
+  writeFlags,
 } from './common.ts'
+import { carryOut, tellDone } from './plan.ts'
 
 const EXPIRES_DAYS_MAX = 3_650
 
-const reasonFlags = adminFlags.extend({ reason: z.string().optional() })
-const createFlags = reasonFlags.extend({
+const createFlags = writeFlags.extend({
   scopes: z.array(z.string()),
   domains: z.array(z.string()).optional(),
   expiresInDays: z.number().optional(),
@@ -51,26 +52,19 @@ function addCreate(token: Command, io: Io): void {
     .requiredOption('--scopes <scopes>', `separated by commas: ${SCOPES.join(', ')}`, commaList)
     .option('--domains <domains>', 'limit it to these domains (default: all)', commaList)
     .option('--expires-in-days <days>', 'end it by itself', wholeNumber(1, EXPIRES_DAYS_MAX))
-    .option('--reason <why>', 'why, for the audit log')
     .action(async (name: string, options: unknown) => {
       const { scopes, domains, expiresInDays, ...flags } = createFlags.parse(options)
-      const answer = await adminOf(flags, io).call({
-        method: 'POST',
-        path: '/v1/tokens',
-        body: { name, scopes, domains, expiresInDays },
+      const body = { name, scopes, domains, expiresInDays }
+      const request = { method: 'POST', path: '/v1/tokens', body } as const
+      await carryOut(adminOf(flags, io), request, flags, io, (reply) => {
+        const created = parseReply(tokenCreatedSchema, reply)
+        const may = created.scopes.join(', ')
+        const told = `token ${name} (${created.id}) may ${may}; keep it, it is not shown again:`
+        if (!flags.json) say(io.err, told)
+        tellDone(io, flags, created, created.token)
       })
-      const created = parseReply(tokenCreatedSchema, answer.body)
-      if (flags.json) {
-        printJson(io, created)
-        return
-      }
-      say(
-        io.err,
-        `token ${name} (${created.id}) may ${created.scopes.join(', ')}; keep it, it is not shown again:`,
-      )
-      printLines(io, [created.token])
     })
-  withExamples(withAdminFlags(command), [
+  withExamples(withWriteFlags(command), [
     'quotaplane token create ci --scopes quota:read,quota:write --domains api --expires-in-days 90',
     'QUOTAPLANE_TOKEN=$(quotaplane token create me --scopes quota:admin) quotaplane whoami',
   ])
@@ -104,9 +98,8 @@ function addRevoke(token: Command, io: Io): void {
     .command('revoke')
     .description('revoke a token for good; every admin refuses it within seconds')
     .argument('<name-or-id>', 'as `token list` shows it')
-    .option('--reason <why>', 'why, for the audit log')
     .action(async (which: string, options: unknown) => {
-      const flags = reasonFlags.parse(options)
+      const flags = writeFlags.parse(options)
       const tokens = await readTokens(flags, false, io)
       const found = tokens.find(({ id, name }) => id === which || name === which)
       if (found === undefined) {
@@ -115,14 +108,12 @@ function addRevoke(token: Command, io: Io): void {
           EXIT.failure,
         )
       }
-      const answer = await adminOf(flags, io).call({
-        method: 'DELETE',
-        path: `/v1/tokens/${encodeURIComponent(found.id)}`,
-      })
-      if (flags.json) printJson(io, answer.body)
-      else printLines(io, [`token ${found.name} revoked`])
+      const path = `/v1/tokens/${encodeURIComponent(found.id)}`
+      await carryOut(adminOf(flags, io), { method: 'DELETE', path }, flags, io, (revoked) =>
+        tellDone(io, flags, revoked, `token ${found.name} revoked`),
+      )
     })
-  withExamples(withAdminFlags(command), [
+  withExamples(withWriteFlags(command), [
     'quotaplane token revoke ci',
     'quotaplane token revoke ci --reason "the laptop is lost"',
   ])
@@ -169,11 +160,4 @@ function rowOf(token: TokenReply): string[] {
   const { name, id, scopes, domains, lastUsedAt, expiresAt, revokedAt } = token
   const ends = revokedAt === null ? (expiresAt ?? 'never') : `revoked ${revokedAt}`
   return [name, id, scopes.join(','), domains?.join(',') ?? 'all', lastUsedAt ?? 'never', ends]
-}
-
-function commaList(text: string): readonly string[] {
-  return text
-    .split(',')
-    .map((part) => part.trim())
-    .filter((part) => part !== '')
 }

@@ -1,12 +1,13 @@
 import type { Command } from 'commander'
 import { z } from 'zod'
 import { AdminClient } from '../admin-client.ts'
+import { policyPath } from '../arguments.ts'
 import { type Io, say } from '../io.ts'
 import { whenEnforced } from '../plane/enforced.ts'
 import { startPlane } from '../plane/plane.ts'
 import { examplePolicy } from '../plane/seed.ts'
 import { DEFAULT_REGIONS, describePlane, LOCAL_REGIONS_MAX, type Plane } from '../plane/topology.ts'
-import { applyPolicy, policyPath } from '../policy-client.ts'
+import { applyPolicy } from '../policy-client.ts'
 import { writeStateFile } from '../state-file.ts'
 import { printJson, printLines, regionList, wholeNumber, withExamples } from './common.ts'
 
@@ -75,7 +76,7 @@ async function up(flags: z.infer<typeof flagsSchema>, io: Io): Promise<void> {
 async function seed(plane: Plane, regions: readonly string[], signal: AbortSignal): Promise<void> {
   const client = new AdminClient({ ...plane.admin, signal })
   const policy = examplePolicy(regions)
-  const path = policyPath(policy.domain, policy.name)
+  const path = policyPath(policy)
   const found = await client.call({ method: 'GET', path, accepts: [404] })
   if (found.status !== 404) return
   await applyPolicy(client, policy)

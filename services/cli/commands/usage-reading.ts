@@ -9,9 +9,9 @@ import {
   usageTopReplySchema,
 } from '../../../shared/protocol/reading-replies.ts'
 import { parseReply } from '../admin-client.ts'
+import { parsePolicyId } from '../arguments.ts'
 import type { Io } from '../io.ts'
 import { outputFlags, show, type View, withOutput, withWatch } from '../output.ts'
-import { parsePolicyId } from '../policy-client.ts'
 import { adminOf } from '../settings.ts'
 import { grouped } from '../table.ts'
 import { adminFlags, wholeNumber, withAdminFlags, withExamples } from './common.ts'

@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { z } from 'zod'
 import { type UsageReply, usageReplySchema } from '../../../shared/protocol/admin-replies.ts'
+import { ofDomain } from '../arguments.ts'
 import type { Io } from '../io.ts'
 import { outputFlags, show, type View, withOutput, withWatch } from '../output.ts'
 import { adminOf } from '../settings.ts'
@@ -24,10 +25,8 @@ export function addUsageCommand(program: Command, io: Io): void {
       const flags = flagsSchema.parse(options)
       const client = adminOf(flags, io)
       await show(io, flags, async () => {
-        const pages = await client.readPages('/v1/usage', usageReplySchema)
-        const limits = pages
-          .flatMap((page) => page.limits)
-          .filter(({ domain }) => flags.domain === undefined || domain === flags.domain)
+        const pages = await client.readPages(ofDomain('/v1/usage', flags), usageReplySchema)
+        const limits = pages.flatMap((page) => page.limits)
         return usageView({ at: pages[0]?.at, regions: pages[0]?.regions, limits })
       })
     })

@@ -19,6 +19,10 @@ async function run(
 const COMMANDS = [
   ['up'],
   ['demo'],
+  ['domain', 'list'],
+  ['domain', 'get'],
+  ['domain', 'apply'],
+  ['domain', 'delete'],
   ['policy', 'apply'],
   ['policy', 'get'],
   ['policy', 'list'],

@@ -1,0 +1,129 @@
+/** Changes of what is said of domains. A domain itself comes with its first policy, or with its description. */
+import { isDeepStrictEqual } from 'node:util'
+import { QuotaError } from '../../shared/errors.ts'
+import {
+  type DomainValues,
+  findDomains,
+  firstPoliciesOf,
+  removeDomains,
+  type StoredDomain,
+  writeDomains,
+} from '../../shared/postgres/domains.ts'
+import type { Db } from '../../shared/postgres/plane.ts'
+import type { PlaneChange } from '../../shared/postgres/plane-change.ts'
+import type { DocumentStates } from '../../shared/postgres/revisions.ts'
+import { domainDocumentSchema } from '../../shared/protocol/domains.ts'
+import { checkPrecondition, type Precondition } from './preconditions.ts'
+
+/** Policies that a refusal names; the first few show what is in the way. */
+const POLICIES_NAMED_MAX = 5
+
+export interface DomainPut extends DomainValues {
+  /** Null: whether there is such a domain or not. */
+  readonly precondition: Precondition | null
+}
+
+export interface ChangedDomain {
+  readonly domain: string
+  readonly outcome: 'created' | 'updated' | 'unchanged' | 'deleted'
+  /** Null: deleted. */
+  readonly revision: number | null
+}
+
+/** Describes domains, those anew that there are not; one of which nothing else is said keeps its revision. */
+export async function putDomains(
+  plane: PlaneChange,
+  puts: readonly DomainPut[],
+): Promise<readonly ChangedDomain[]> {
+  const stored = await findDomains(
+    plane.trx,
+    puts.map(({ domain }) => domain),
+  )
+  const compared = puts.map(({ precondition, ...after }) => {
+    const before = stored.get(after.domain) ?? null
+    if (precondition !== null) checkPrecondition(precondition, `domain ${after.domain}`, before)
+    const isSame = before !== null && isDeepStrictEqual(saidOf(before), after)
+    return { before, after, isSame, revision: isSame ? before.revision : plane.takeRevision() }
+  })
+  const changed = compared.filter(({ isSame }) => !isSame)
+  await writeDomains(
+    plane.trx,
+    changed.map(({ after, revision }) => ({ ...after, revision })),
+  )
+  for (const { before, after } of changed) record(plane, before && saidOf(before), after)
+  return compared.map(({ before, after: { domain }, isSame, revision }) => {
+    const outcome = before === null ? 'created' : isSame ? 'unchanged' : 'updated'
+    return { domain, outcome, revision }
+  })
+}
+
+/**
+ * Brings what is said of domains back to what it was before; those that were not there are removed. Comes after the
+ * policies: one that was not there had none, so whatever has come to be in it is gone by then.
+ */
+export async function restoreDomains(
+  plane: PlaneChange,
+  states: readonly DocumentStates[],
+): Promise<readonly ChangedDomain[]> {
+  const wanted = states.filter(({ kind }) => kind === 'domain')
+  const puts = wanted.flatMap(({ before }): readonly DomainPut[] =>
+    before === null ? [] : [{ ...domainDocumentSchema.parse(before), precondition: null }],
+  )
+  const put = await putDomains(plane, puts)
+  const gone = wanted.filter(({ before }) => before === null).map(({ id }) => id)
+  const stored = [...(await findDomains(plane.trx, gone)).values()]
+  const empty = stored.filter(({ policyCount }) => policyCount === 0)
+  return [...put, ...(await takeAway(plane, empty))]
+}
+
+/** Removes an empty domain; QUOTA_IN_USE names policies that one still has. */
+export async function deleteDomain(
+  plane: PlaneChange,
+  { domain, precondition }: { readonly domain: string; readonly precondition: Precondition },
+): Promise<void> {
+  const before = await requireDomain(plane.trx, domain)
+  checkPrecondition(precondition, `domain ${domain}`, before)
+  if (before.policyCount > 0) {
+    const names = await firstPoliciesOf(plane.trx, domain, POLICIES_NAMED_MAX)
+    const shown = names.map((name) => `${domain}/${name}`).join(', ')
+    const message = `domain ${domain} has ${before.policyCount} policies (${shown}): delete them first`
+    throw new QuotaError('QUOTA_IN_USE', message)
+  }
+  await takeAway(plane, [before])
+}
+
+async function takeAway(
+  plane: PlaneChange,
+  domains: readonly StoredDomain[],
+): Promise<readonly ChangedDomain[]> {
+  await removeDomains(
+    plane.trx,
+    domains.map(({ domain }) => domain),
+  )
+  for (const one of domains) {
+    plane.takeRevision()
+    record(plane, saidOf(one), null)
+  }
+  return domains.map(({ domain }) => ({ domain, outcome: 'deleted', revision: null }))
+}
+
+export async function requireDomain(db: Db, domain: string): Promise<StoredDomain> {
+  const found = (await findDomains(db, [domain])).get(domain)
+  if (found !== undefined) return found
+  throw new QuotaError('QUOTA_DOMAIN_NOT_FOUND', `there is no domain ${domain}`)
+}
+
+function saidOf({ domain, description, labels }: DomainValues): DomainValues {
+  return { domain, description, labels }
+}
+
+function record(plane: PlaneChange, before: DomainValues | null, after: DomainValues | null): void {
+  const kept = before === null ? 'create' : 'update'
+  plane.record({
+    action: `domain.${after === null ? 'delete' : kept}`,
+    objectKind: 'domain',
+    objectId: (after ?? before)?.domain ?? '',
+    before,
+    after,
+  })
+}
