@@ -8,6 +8,7 @@ import { addCheckCommand } from './commands/check.ts'
 import { withExamples } from './commands/common.ts'
 import { addCompletionCommand } from './commands/completion.ts'
 import { addContextCommand } from './commands/context.ts'
+import { addDebugCommand } from './commands/debug.ts'
 import { addDemoCommand } from './commands/demo.ts'
 import { addDomainCommand } from './commands/domain.ts'
 import { addEmergencyCommands } from './commands/emergency.ts'
@@ -63,6 +64,7 @@ function buildProgram(io: Io, setExitCode: (code: number) => void): Command {
   addRevisionCommands(program, io, setExitCode)
   addToolCommands(program, io, setExitCode)
   addCheckCommand(program, io, setExitCode)
+  addDebugCommand(program, io)
   addSharesCommand(program, io)
   addUsageCommand(program, io)
   addRegionCommand(program, io)

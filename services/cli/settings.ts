@@ -65,6 +65,22 @@ export function enforcerUrlOf(
   throw new CliError(`the local plane has no region ${flags.region}: ${hint}`, EXIT.usage)
 }
 
+/**
+ * The debug token of the enforcer at `url`: the flag, else QUOTAPLANE_DEBUG_TOKEN, else that of the local plane, which
+ * is sent to no enforcer but its own.
+ */
+export function debugTokenOf(
+  flags: { readonly debugToken?: string | undefined },
+  url: string,
+  io: Io,
+): string {
+  const given = flags.debugToken ?? io.env['QUOTAPLANE_DEBUG_TOKEN']
+  if (given !== undefined && given !== '') return given
+  const local = findLocalPlane(io.env)
+  if (local?.regions.some(({ enforcerUrl }) => enforcerUrl === url)) return local.token
+  throw new CliError('give --debug-token or set QUOTAPLANE_DEBUG_TOKEN', EXIT.usage)
+}
+
 /** An enforcer of each region of the local plane. */
 export function localEnforcerUrls(io: Io): readonly string[] {
   const local = findLocalPlane(io.env)

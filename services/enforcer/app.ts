@@ -10,6 +10,7 @@ import type { Tracer } from '../../shared/runtime/tracing/tracer.ts'
 import { AUTHORIZE_PATH, type AuthorizeOptions, useAuthorize } from './authorize-route.ts'
 import { BATCH_PATH, useBatches } from './batch-route.ts'
 import { CHECK_PATH, useChecks, watchChecks } from './check-route.ts'
+import { type DebugOptions, useDebug } from './debug-route.ts'
 import { answerDirectly } from './direct-checks.ts'
 import { parseJson } from './json-body.ts'
 import { OPENAPI } from './openapi.ts'
@@ -27,6 +28,7 @@ export interface EnforcerAppOptions extends AuthorizeOptions {
   /** What `/metrics` says in place of what the registry does. */
   readonly metricsText?: (() => Promise<string>) | undefined
   readonly tracer?: Tracer | undefined
+  readonly debugToken?: DebugOptions['debugToken']
 }
 
 /** A check is small and its caller near: what takes longer to arrive holds a connection for nothing. */
@@ -102,6 +104,7 @@ export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance 
   useReturns(app, options)
   useAuthorize(app, options)
   useRlsJson(app, options)
+  useDebug(app, options)
   answerDirectly(app, options)
   return app
 }

@@ -1,17 +1,21 @@
 import { bindingOf } from '../../shared/core/binding.ts'
-import type { Tracer } from '../../shared/runtime/tracing/tracer.ts'
+import type { Span, Tracer } from '../../shared/runtime/tracing/tracer.ts'
 import type { Verdict } from './conclude.ts'
+import type { DecisionLog } from './decision-log.ts'
 import type { Ask } from './parts.ts'
 import type { VerdictWaiter } from './sole-check.ts'
 
-/** Notes on the spans of checks what became of them. */
+/** Looks at checks while somebody wants to know: notes on their spans what became of them, and keeps a sample. */
 export class CheckObserver {
+  readonly log: DecisionLog
   readonly #tracer: Tracer | undefined
   #looking: number
 
-  constructor(tracer: Tracer | undefined) {
+  constructor(log: DecisionLog, tracer: Tracer | undefined) {
+    this.log = log
     this.#tracer = tracer
-    this.#looking = tracer === undefined ? 0 : 1
+    this.#looking = 0
+    this.#look()
   }
 
   /** 0 while nobody looks; comparing it is then all that a check does for it. */
@@ -19,24 +23,38 @@ export class CheckObserver {
     return this.#looking
   }
 
+  /** As `DecisionLog.keep`. */
+  keep(sample: number, seconds: number): void {
+    this.log.keep(sample, seconds)
+    this.#look()
+  }
+
   /** Who is to be told of the verdict on `ask` in place of `waiter`. */
   observe(ask: Ask, waiter: VerdictWaiter): VerdictWaiter {
+    const { log } = this
     const span = this.#tracer?.current() ?? null
-    if (span === null) return waiter
+    const isKept = log.wants()
+    if (!log.isOn) this.#look()
+    if (span === null && !isKept) return waiter
     return {
       resolve(verdict) {
-        span.note(notesOf(ask, verdict))
+        if (isKept) log.put(ask, verdict)
+        if (span !== null) note(span, ask, verdict)
         waiter.resolve(verdict)
       },
       reject: waiter.reject,
     }
   }
+
+  #look(): void {
+    this.#looking = this.#tracer !== undefined || this.log.isOn ? 1 : 0
+  }
 }
 
 /** Names that operators chose, and numbers; nothing of what callers are told apart by. */
-function notesOf(ask: Ask, verdict: Verdict) {
+function note(span: Span, ask: Ask, verdict: Verdict): void {
   const binding = bindingOf(verdict.decided)
-  return {
+  span.note({
     'quotaplane.domain': ask.domain,
     'quotaplane.cost': ask.cost,
     'quotaplane.allowed': verdict.allowed,
@@ -47,5 +65,5 @@ function notesOf(ask: Ask, verdict: Verdict) {
       'quotaplane.limit': binding.limit.limit.name,
       ...(binding.decision.reason !== null && { 'quotaplane.reason': binding.decision.reason }),
     }),
-  }
+  })
 }

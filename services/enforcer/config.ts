@@ -4,13 +4,21 @@ import { IPV6_PREFIX_MAX, IPV6_PREFIX_MIN } from '../../shared/core/client-addre
 import { HEADER_FAMILIES, parseHeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
 import { CHECK_DEADLINE_MS } from '../../shared/redis/check-store.ts'
 import { redisEnv, refuseUnusableRedis } from '../../shared/redis/settings.ts'
-import { durationMs, logLevel, pem, port, secret } from '../../shared/runtime/env.ts'
+import { durationMs, logLevel, pem, port, Secret, secret } from '../../shared/runtime/env.ts'
 import { listenerNames, refuseUnusableTls } from '../../shared/runtime/tls.ts'
 import { tracingEnv } from '../../shared/runtime/tracing/settings.ts'
 
 const headerFamilies = z.string().refine((text) => parseHeaderChoice(text) !== null, {
   error: `must name one or more of ${HEADER_FAMILIES.join(', ')}, separated by commas`,
 })
+
+const DEBUG_TOKEN_LENGTH_MIN = 16
+
+/** Guessing is not slowed down, so it must be long. */
+const debugToken = z
+  .string()
+  .min(DEBUG_TOKEN_LENGTH_MIN, `must have at least ${DEBUG_TOKEN_LENGTH_MIN} characters`)
+  .transform((text) => new Secret(text))
 
 /** More processes than any host has processors. */
 const WORKERS_MAX = 256
@@ -45,6 +53,8 @@ const settings = z.object({
     .min(IPV6_PREFIX_MIN)
     .max(IPV6_PREFIX_MAX)
     .default(64),
+  /** Who sends it may see a sample of decisions; without it nobody may. */
+  ENFORCER_DEBUG_TOKEN: debugToken.optional(),
   LOG_LEVEL: logLevel.default('info'),
   /** One bound for everything that shutting down does, the drain delay included. */
   SHUTDOWN_DEADLINE_MS: durationMs.default(10_000),

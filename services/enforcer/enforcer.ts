@@ -11,6 +11,7 @@ import type {
 } from '../../shared/core/ports.ts'
 import type { HeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
+import type { Secret } from '../../shared/runtime/env.ts'
 import { every, type Loop } from '../../shared/runtime/every.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import type { Registry } from '../../shared/runtime/metrics.ts'
@@ -21,6 +22,7 @@ import { createEnforcerApp } from './app.ts'
 import type { SenderTrust } from './authorize-route.ts'
 import { CheckObserver } from './check-observer.ts'
 import { CHECK_PATH } from './check-route.ts'
+import { DecisionLog } from './decision-log.ts'
 import { DENIALS_TICK_MS, DeniedKeys } from './denied-keys.ts'
 import { createGrpcServer, type GrpcServer } from './grpc/server.ts'
 import { LEASE_TICK_MS, LeaseBook } from './lease-book.ts'
@@ -88,6 +90,8 @@ export interface EnforcerOptions {
   readonly sender: SenderTrust
   /** Without it nothing is traced. */
   readonly tracer?: Tracer | undefined
+  /** Without it nobody is shown decisions. */
+  readonly debugToken?: Secret | undefined
 }
 
 export interface GrpcListener {
@@ -204,7 +208,7 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
   const { leases, roll, local, denied } = createMemory(options, policies)
   const memory = watchStoreMemory(options)
   const context = { store, policies, routes, guard, metrics, leases, local, denied }
-  const observer = new CheckObserver(tracer)
+  const observer = new CheckObserver(new DecisionLog(clock), tracer)
   const runner = { context, inFlight, clock, headers, observer }
   let grpc: GrpcServer | null = null
   let following: Loop | null = null

@@ -9,6 +9,7 @@ import { TOKENS_MAX } from '../../shared/core/units.ts'
 import { BATCH_CHECKS_MAX } from '../../shared/protocol/check-batch.ts'
 import { REQUEST_ID_BYTES_MAX } from '../../shared/protocol/check-request.ts'
 import { HEADER_FAMILIES } from '../../shared/protocol/rate-limit-headers.ts'
+import { SAMPLE_SECONDS_MAX } from './decision-log.ts'
 
 const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` })
 const json = (schema: object) => ({ content: { 'application/json': { schema } } })
@@ -226,6 +227,71 @@ const returns = (summary: string, more: object, required: readonly string[]) => 
   },
 })
 
+const DECISIONS_READING = {
+  type: 'object',
+  properties: {
+    sample: { type: 'number' },
+    until: nullable('string'),
+    next: { type: 'integer' },
+    missed: { type: 'integer' },
+    decisions: {
+      type: 'array',
+      items: {
+        type: 'object',
+        properties: {
+          seq: { type: 'integer' },
+          at: { type: 'string', format: 'date-time' },
+          domain: { type: 'string' },
+          descriptors: { type: 'array', items: { type: 'string' } },
+          cost: { type: 'integer' },
+          requestId: { type: 'string' },
+          allowed: { type: 'boolean' },
+          degraded: { type: 'boolean' },
+          unmatched: { type: 'boolean' },
+          decisions: { type: 'array', items: ref('Decision') },
+        },
+      },
+    },
+  },
+}
+
+const DEBUG_RESPONSES = {
+  200: { description: 'The sample.', ...json(DECISIONS_READING) },
+  400: INVALID,
+  401: { ...PROBLEM, description: 'The bearer token is not the debug token.' },
+  403: { ...PROBLEM, description: 'The enforcer has no debug token.' },
+}
+
+const DEBUG_READ = {
+  summary: 'A sample of the newest decisions, with their descriptors',
+  security: [{ debugToken: [] }],
+  parameters: [
+    query('after', 'Only what was kept from this number on: `next` of the answer before.', {
+      type: 'integer',
+      minimum: 0,
+      default: 0,
+    }),
+  ],
+  responses: DEBUG_RESPONSES,
+}
+
+const DEBUG_KEEP = {
+  summary: 'Keep a part of the decisions from now on, for a time',
+  security: [{ debugToken: [] }],
+  requestBody: {
+    required: true,
+    ...json({
+      type: 'object',
+      required: ['sample'],
+      properties: {
+        sample: { type: 'number', minimum: 0, maximum: 1 },
+        seconds: { type: 'integer', minimum: 1, maximum: SAMPLE_SECONDS_MAX, default: 60 },
+      },
+    }),
+  },
+  responses: DEBUG_RESPONSES,
+}
+
 const plain = (summary: string) => ({ summary, responses: { 200: { description: 'Yes.' } } })
 
 /** The document. */
@@ -245,10 +311,14 @@ export const OPENAPI = {
     '/v1/release': { post: returns('Free what a request holds of concurrency limits', {}, []) },
     '/v1/authorize': { get: AUTHORIZE },
     '/json': { post: RLS_JSON },
+    '/v1/debug/decisions': { get: DEBUG_READ, put: DEBUG_KEEP },
     '/healthcheck': { get: plain('Whether it serves, for callers of envoyproxy/ratelimit') },
     '/livez': { get: plain('Whether the process works') },
     '/readyz': { get: plain('Whether it can decide; `?verbose` lists what for') },
     '/metrics': { get: plain('Figures for Prometheus') },
   },
-  components: { schemas: SCHEMAS },
+  components: {
+    schemas: SCHEMAS,
+    securitySchemes: { debugToken: { type: 'http', scheme: 'bearer' } },
+  },
 }

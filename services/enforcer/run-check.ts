@@ -22,7 +22,7 @@ export const CHECKS_IN_FLIGHT_MAX = 8_192
 export interface CheckRunner {
   readonly context: DecideContext
   readonly inFlight: InFlight
-  readonly observer?: CheckObserver
+  readonly observer: CheckObserver
 }
 
 /** One check in so many is timed: reading the clock twice and entering the time cost more than the bookkeeping of a check. */
@@ -50,8 +50,7 @@ export function runCheckThen(
     if (startedMs === null) return
     context.metrics.duration.observe((performance.now() - startedMs) / 1_000)
   }
-  const told =
-    observer === undefined || observer.looking === 0 ? waiter : observer.observe(ask, waiter)
+  const told = observer.looking === 0 ? waiter : observer.observe(ask, waiter)
   decideThen(context, ask, {
     resolve(verdict) {
       end()

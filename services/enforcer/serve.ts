@@ -106,6 +106,7 @@ async function openEnforcer(serving: Serving): Promise<Enforcer> {
       ipv6Prefix: config.SENDER_NETWORK_BITS,
     },
     tracer,
+    debugToken: config.ENFORCER_DEBUG_TOKEN,
   })
   const news = await life.acquire(
     'news',

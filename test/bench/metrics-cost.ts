@@ -2,8 +2,11 @@
  * Checks a second with everything counted, timed and scraped once a second, beside the same checks without clock,
  * histogram and scrapes. Counts themselves are plain numbers, which nothing can be measured without.
  */
+import { CheckObserver } from '../../services/enforcer/check-observer.ts'
+import { DecisionLog } from '../../services/enforcer/decision-log.ts'
 import { runCheck } from '../../services/enforcer/run-check.ts'
 import type { DecideContext } from '../../services/enforcer/slot-group.ts'
+import { systemClock } from '../../shared/runtime/clock.ts'
 import { type Contest, callsPerSecond } from './measure.ts'
 import { PER_TENANT, startBenchRegion } from './region.ts'
 
@@ -20,7 +23,8 @@ export async function metricsCost(): Promise<{ contest: Contest; stop(): Promise
     cost: 1,
   }))
   const perSecond = (context: DecideContext): Promise<number> => {
-    const runner = { context, inFlight: { count: 0, max: CONCURRENCY } }
+    const observer = new CheckObserver(new DecisionLog(systemClock), undefined)
+    const runner = { context, observer, inFlight: { count: 0, max: CONCURRENCY } }
     const call = (index: number): Promise<unknown> => {
       const request = requests[index % KEYS]
       if (request === undefined) throw new Error('the list is long enough')

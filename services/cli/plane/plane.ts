@@ -102,7 +102,9 @@ async function startParts(
   const client = new AdminClient({ ...admin, signal: options.signal })
   await registerRegions(client, regions)
   say('Starting an enforcer and a sync daemon in each region')
-  const running = await allOrFirstFailure(backends.map((backend) => startRegion(launch, backend)))
+  const running = await allOrFirstFailure(
+    backends.map((backend) => startRegion(launch, backend, admin.token)),
+  )
   await allOrFirstFailure(
     running
       .flatMap(({ sync, enforcers }) => [sync, ...enforcers])
@@ -152,7 +154,12 @@ async function startAdmin(
   return { ...service, token }
 }
 
-async function startRegion(launch: Launch, backend: Backend): Promise<RunningRegion> {
+/** On one machine, who may use the plane may see its decisions. */
+async function startRegion(
+  launch: Launch,
+  backend: Backend,
+  token: string,
+): Promise<RunningRegion> {
   const { region, redis, nats } = backend
   const [enforcer, sync] = await allOrFirstFailure([
     startService(launch, {
@@ -161,7 +168,12 @@ async function startRegion(launch: Launch, backend: Backend): Promise<RunningReg
       usualPort: 8080,
       usualGrpcPort: 8081,
       // Everything runs on one machine here, where Redis may have to wait for a processor.
-      env: { REGION: region, REDIS_URL: redis.url, REDIS_DEADLINE_MS: '250' },
+      env: {
+        REGION: region,
+        REDIS_URL: redis.url,
+        REDIS_DEADLINE_MS: '250',
+        ENFORCER_DEBUG_TOKEN: token,
+      },
     }),
     startService(launch, {
       service: 'sync',

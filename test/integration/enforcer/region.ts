@@ -17,6 +17,7 @@ import { listenForNews } from '../../../shared/redis/region-news.ts'
 import { connectRegionStore } from '../../../shared/redis/region-store.ts'
 import { createStoreMemoryReader } from '../../../shared/redis/store-memory.ts'
 import { type Clock, systemClock } from '../../../shared/runtime/clock.ts'
+import type { Secret } from '../../../shared/runtime/env.ts'
 import { createRegistry } from '../../../shared/runtime/metrics.ts'
 import type { ListenTls } from '../../../shared/runtime/tls.ts'
 import type { Tracer } from '../../../shared/runtime/tracing/tracer.ts'
@@ -47,6 +48,7 @@ export interface EnforcerOptions {
   readonly leases?: boolean
   readonly tls?: ListenTls
   readonly tracer?: Tracer | undefined
+  readonly debugToken?: Secret
 }
 
 export interface TestEnforcer extends Enforcer {
@@ -198,6 +200,7 @@ async function startEnforcer(url: string, options: EnforcerOptions): Promise<Tes
     headers: DRAFT_HEADERS,
     sender: { trustedHops: options.trustedHops ?? 0, ipv6Prefix: 64 },
     tracer: options.tracer,
+    debugToken: options.debugToken,
   })
   const news = createRedis({ url, name: 'news', onError: () => {} })
   if (options.keepsDenials === true) listenForNews(news, enforcer.news)

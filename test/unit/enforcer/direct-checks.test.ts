@@ -2,6 +2,8 @@ import { connect } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createEnforcerApp } from '../../../services/enforcer/app.ts'
+import { CheckObserver } from '../../../services/enforcer/check-observer.ts'
+import { DecisionLog } from '../../../services/enforcer/decision-log.ts'
 import { createEnforcerMetrics } from '../../../services/enforcer/metrics.ts'
 import { RouteTable } from '../../../services/enforcer/routes.ts'
 import { StoreGuard } from '../../../services/enforcer/store-guard.ts'
@@ -39,6 +41,7 @@ beforeEach(async () => {
     registry,
     isRunning: () => true,
     inFlight: { count: 0, max: 2 },
+    observer: new CheckObserver(new DecisionLog(systemClock), undefined),
     context: {
       store: {
         check: () => answer(),

@@ -1,6 +1,8 @@
 import type { FastifyInstance } from 'fastify'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createEnforcerApp } from '../../../services/enforcer/app.ts'
+import { CheckObserver } from '../../../services/enforcer/check-observer.ts'
+import { DecisionLog } from '../../../services/enforcer/decision-log.ts'
 import { createEnforcerMetrics, observeEnforcer } from '../../../services/enforcer/metrics.ts'
 import { RouteTable } from '../../../services/enforcer/routes.ts'
 import { StoreGuard } from '../../../services/enforcer/store-guard.ts'
@@ -59,6 +61,7 @@ beforeEach(() => {
     registry,
     isRunning: () => isRunning,
     inFlight,
+    observer: new CheckObserver(new DecisionLog(systemClock), undefined),
     context: {
       store: {
         check: () => answer(),
