@@ -1,4 +1,5 @@
 import { type RedisOptions as AllDriverOptions, Redis } from 'ioredis'
+import type { Secret } from '../runtime/env.ts'
 import { type ClientTls, connectTls } from '../runtime/tls.ts'
 import { type HostPort, parseRedisUrl, REDIS_URL_FORMS, type RedisAccess } from './address.ts'
 
@@ -9,11 +10,18 @@ const SILENCE_MS_MAX = 2_000
 const RECONNECT_MS_MIN = 50
 const RECONNECT_MS_MAX = 1_000
 
-export interface RedisOptions {
-  /** A form of `parseRedisUrl` that leads to one server. */
+/** Where a Redis is, and as whom to connect. */
+export interface RedisTarget {
+  /** A form of `parseRedisUrl`. */
   readonly url: string
   /** Certificates, where the URL asks for TLS; without it the system's authorities are believed. */
   readonly tls?: ClientTls
+  /** In place of what the URL says; without a name it is Redis' `default`. */
+  readonly login?: { readonly username?: string | undefined; readonly password: Secret }
+}
+
+/** The URL must lead to one server. */
+export interface RedisOptions extends RedisTarget {
   /** Shown by CLIENT LIST. */
   readonly name: string
   /** Told of each connection error; without a listener one would end the process. */
@@ -74,12 +82,13 @@ const ONCE: DriverOptions = {
 }
 
 function create(
-  options: Pick<RedisOptions, 'name' | 'onError'>,
+  options: Pick<RedisOptions, 'name' | 'onError' | 'login'>,
   server: DriverOptions,
   reconnection: DriverOptions,
 ): Redis {
   const all: DriverOptions = {
     ...server,
+    ...loginOf(options),
     connectionName: options.name,
     connectTimeout: CONNECT_TIMEOUT_MS,
     enableOfflineQueue: false,
@@ -90,6 +99,12 @@ function create(
   const redis = new Redis(all)
   redis.on('error', options.onError)
   return redis
+}
+
+function loginOf({ login }: Pick<RedisTarget, 'login'>): DriverOptions {
+  if (login === undefined) return {}
+  const { username, password } = login
+  return { ...(username !== undefined && { username }), password: password.reveal() }
 }
 
 function serverOf({ url, tls }: RedisOptions): DriverOptions {

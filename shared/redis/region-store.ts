@@ -9,9 +9,9 @@ import type { PairState, ShareOutcome, ShareWrite } from '../core/ledger/types.t
 import type { RegionId } from '../core/policy.ts'
 import type { Collected, OpenedStore, RegionStore, StockAdd } from '../core/ports.ts'
 import { isQuotaError, QuotaError } from '../errors.ts'
-import type { ClientTls } from '../runtime/tls.ts'
 import { addAllStock, stockOf } from './add-stock.ts'
 import { adoptMasters } from './adopt-masters.ts'
+import type { RedisTarget } from './client.ts'
 import { collectGroup, windowsBefore } from './collect.ts'
 import { readEnforcers } from './enforcer-roll.ts'
 import { exchangeAllCounts } from './exchange-counts.ts'
@@ -28,10 +28,7 @@ import type { MonotonicClock } from './store-clock.ts'
 import { UsageTotals } from './usage-totals.ts'
 import { shareCalls, writeGroupShares } from './write-shares.ts'
 
-export interface RegionStoreOptions {
-  readonly url: string
-  /** As of `RedisOptions`. */
-  readonly tls?: ClientTls
+export interface RegionStoreOptions extends RedisTarget {
   readonly region: RegionId
   readonly clock: MonotonicClock
   readonly log?: { warn(fields: object, message: string): void }
@@ -46,6 +43,7 @@ export async function connectRegionStore(options: RegionStoreOptions): Promise<R
     redis = await connectRegionRedisOnce({
       url: options.url,
       ...(options.tls && { tls: options.tls }),
+      ...(options.login && { login: options.login }),
       name: `quotaplane-sync-${options.region}`,
       onError: (err) => options.log?.warn({ err }, 'redis connection failed'),
     })

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { vi } from 'vitest'
 import { freePorts } from './free-ports.ts'
+import { USER_ARGUMENTS } from './redis-users.ts'
 import { type ServerProcess, startServer } from './server-process.ts'
 
 /** Nodes take one another for gone after this. */
@@ -42,6 +43,7 @@ export async function startRedisCluster(size: number): Promise<RedisClusterServe
       [
         ...['--port', String(port), '--cluster-port', String(busPort), '--bind', HOST],
         ...['--cluster-enabled', 'yes', '--cluster-node-timeout', String(NODE_TIMEOUT_MS)],
+        ...USER_ARGUMENTS,
         ...['--dir', dir, '--save', '', '--appendonly', 'no', '--repl-diskless-sync-delay', '0'],
       ],
       'eady to accept connections',

@@ -21,6 +21,8 @@ export interface RedisServerOptions {
   /** Listens on this TCP port of 127.0.0.1 as well. */
   readonly port?: number
   readonly args?: readonly string[]
+  /** A configuration file; what this server must have of its own (folder, socket, no TCP) is put over it. */
+  readonly config?: string
 }
 
 export async function startRedisServer(options: RedisServerOptions = {}): Promise<RedisServer> {
@@ -30,8 +32,10 @@ export async function startRedisServer(options: RedisServerOptions = {}): Promis
     startServer(
       'redis-server',
       [
+        ...(options.config === undefined ? [] : [options.config]),
         ...['--port', String(options.port ?? 0), '--bind', '127.0.0.1'],
-        ...['--unixsocket', socket, '--dir', dir, '--save', '', '--appendonly', 'no'],
+        ...['--unixsocket', socket, '--dir', dir],
+        ...(options.config === undefined ? ['--save', '', '--appendonly', 'no'] : []),
         ...(options.args ?? []),
       ],
       'eady to accept connections',

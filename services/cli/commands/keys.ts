@@ -18,7 +18,7 @@ export function addKeysCommand(program: Command, io: Io): void {
   const command = keys
     .command('create')
     .description(
-      'write nkeys for NATS, what each region may publish, and a first admin token, into an empty folder',
+      'write nkeys for NATS, users for Redis, what each may do, and a first admin token, into an empty folder',
     )
     .requiredOption('--region <region...>', 'the regions of the plane')
     .requiredOption('--out <folder>', 'where to write; must be empty or not there')
@@ -38,7 +38,10 @@ export function addKeysCommand(program: Command, io: Io): void {
         return
       }
       printLines(io, await writeKeys(out, [...new Set(regions)]))
-      say(io.err, 'Give each service its seed by NATS_NKEY_SEED_FILE; docs/SECURITY.md says more.')
+      say(
+        io.err,
+        'Give services theirs by NATS_NKEY_SEED_FILE and REDIS_PASSWORD_FILE; docs/SECURITY.md says more.',
+      )
     })
   withExamples(command, ['quotaplane keys create --region us-east-1 eu-west-1 --out keys'])
 }

@@ -5,18 +5,21 @@ import { nkeys } from 'nats'
 import type { RegionId } from '../../../shared/core/policy.ts'
 import { CliError } from '../errors.ts'
 import { natsAuthorization } from './nats-permissions.ts'
+import { REDIS_USERS, redisPasswordHash, redisUsers } from './redis-users.ts'
 
 /** Readable by its owner alone. */
 const SECRET_MODE = 0o600
 
-const ADMIN_TOKEN_BYTES = 32
+/** Of a token or password that nobody has to type. */
+const RANDOM_BYTES = 32
 
 const LAST_FILE = 'nats-admin.seed'
 
 /**
- * Writes keys for the NATS of every region into `folder`: `nats-<region>.conf` to include in a server's configuration,
- * `nats-<region>.seed` for the region's daemons, `nats-admin.seed` for the admins; and `admin.token`, a first token of
- * the admin API. Resolves with the files' names.
+ * Writes keys for the NATS and the Redis of every region into `folder`: `nats-<region>.conf` to include in a server's configuration,
+ * `nats-<region>.seed` for the region's daemons, `nats-admin.seed` for the admins; `redis-<region>.acl` for the region's
+ * Redis and `redis-<region>-<user>.password` for each of its users; and `admin.token`, a first token of the admin API.
+ * Resolves with the files' names.
  *
  * The folder must be empty or not there: keys that are in use are never written over.
  */
@@ -30,20 +33,33 @@ export async function writeKeys(folder: string, regions: readonly RegionId[]): P
     await writeFile(join(folder, name), content, { flag: 'wx', ...(mode && { mode }) })
     written.push(name)
   }
-  await write(
-    'admin.token',
-    `${randomBytes(ADMIN_TOKEN_BYTES).toString('base64url')}\n`,
-    SECRET_MODE,
-  )
+  await write('admin.token', `${randomText()}\n`, SECRET_MODE)
   const admin = nkeys.createUser()
   for (const region of regions) {
     const sync = nkeys.createUser()
     await write(`nats-${region}.seed`, seedOf(sync), SECRET_MODE)
     const keys = { region, syncKey: sync.getPublicKey(), adminKey: admin.getPublicKey() }
     await write(`nats-${region}.conf`, natsAuthorization(keys))
+    await writeRedisUsers(region, write)
   }
   await write(LAST_FILE, seedOf(admin), SECRET_MODE)
   return written
+}
+
+async function writeRedisUsers(
+  region: RegionId,
+  write: (name: string, content: string, mode?: number) => Promise<void>,
+): Promise<void> {
+  const passwords = new Map(REDIS_USERS.map((user) => [user, randomText()]))
+  for (const [user, password] of passwords) {
+    await write(`redis-${region}-${user}.password`, `${password}\n`, SECRET_MODE)
+  }
+  const acl = redisUsers((user) => redisPasswordHash(passwords.get(user) ?? ''))
+  await write(`redis-${region}.acl`, acl)
+}
+
+function randomText(): string {
+  return randomBytes(RANDOM_BYTES).toString('base64url')
 }
 
 function seedOf(pair: ReturnType<typeof nkeys.createUser>): string {

@@ -70,7 +70,7 @@ describe('TLS to Redis', () => {
 
   /** PONG, or why the connection failed. */
   async function ping(url: string, shown: Shown): Promise<string> {
-    const { tls } = redisTarget({
+    const target = redisTarget({
       REDIS_URL: url,
       REDIS_CA: shown.ca,
       REDIS_CERT: shown.cert,
@@ -78,7 +78,7 @@ describe('TLS to Redis', () => {
     })
     const failures: unknown[] = []
     const onError = (err: Error): void => void failures.push(err)
-    const redis: Redis = createSingleConnection({ url, tls, name: 'test', onError })
+    const redis: Redis = createSingleConnection({ ...target, name: 'test', onError })
     try {
       await redis.connect()
       return await redis.ping()

@@ -6,6 +6,7 @@ import { status } from '@grpc/grpc-js'
 import { Agent, request } from 'undici'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { PACKAGE_ROOT } from '../../../shared/runtime/assets.ts'
+import { LOGINS } from '../../support/redis-users.ts'
 import { healthClient, officialClient } from '../../support/rls-client.ts'
 import { type ServerProcess, startServer } from '../../support/server-process.ts'
 import { aPolicy, startRegion, type TestRegion } from './region.ts'
@@ -53,6 +54,8 @@ async function start(
         PATH: process.env['PATH'],
         REGION: 'us-east-1',
         REDIS_URL: region.redis.url,
+        REDIS_USERNAME: LOGINS.enforcer.username,
+        REDIS_PASSWORD: LOGINS.enforcer.password.reveal(),
         REDIS_DEADLINE_MS: '250',
         ENFORCER_PORT: '0',
         ENFORCER_GRPC_PORT: '0',

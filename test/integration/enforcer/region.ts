@@ -22,6 +22,7 @@ import { createRegistry } from '../../../shared/runtime/metrics.ts'
 import type { ListenTls } from '../../../shared/runtime/tls.ts'
 import type { Tracer } from '../../../shared/runtime/tracing/tracer.ts'
 import { type RedisServer, startRedisServer } from '../../support/redis-server.ts'
+import { LOGINS, USER_ARGUMENTS } from '../../support/redis-users.ts'
 import { PLAIN_LIMIT, PLAIN_POLICY } from '../../support/region-policy.ts'
 
 /** A region's Redis with what its daemon does to it, and enforcers over it. */
@@ -134,13 +135,13 @@ export function withLimit(
 }
 
 export async function startRegion(policies: readonly RegionPolicySpec[]): Promise<TestRegion> {
-  const redis = await startRedisServer()
+  const redis = await startRedisServer({ args: USER_ARGUMENTS })
   let daemon: RegionStore | undefined
   let incarnation = 0
   const enforcers: TestEnforcer[] = []
   const connect = async (): Promise<RegionStore> => {
     await daemon?.close()
-    const options = { url: redis.url, region: 'us-east-1', clock: systemClock }
+    const options = { url: redis.url, login: LOGINS.sync, region: 'us-east-1', clock: systemClock }
     daemon = await connectRegionStore(options)
     await daemon.open()
     return daemon
@@ -182,7 +183,8 @@ async function startEnforcer(url: string, options: EnforcerOptions): Promise<Tes
   const { clock = systemClock, deadlineMs = 5_000 } = options
   const lines: TestEnforcer['lines'][number][] = []
   const log = pino({ level: 'info' }, { write: (line) => lines.push(JSON.parse(line)) })
-  const redis = createRedis({ url, name: 'enforcer', onError: () => {} })
+  const login = LOGINS.enforcer
+  const redis = createRedis({ url, login, name: 'enforcer', onError: () => {} })
   const leaseStore = createLeaseStore({ redis })
   const enforcer = createEnforcer({
     ...(options.leases === true && { leaseStore }),
@@ -202,7 +204,7 @@ async function startEnforcer(url: string, options: EnforcerOptions): Promise<Tes
     tracer: options.tracer,
     debugToken: options.debugToken,
   })
-  const news = createRedis({ url, name: 'news', onError: () => {} })
+  const news = createRedis({ url, login, name: 'news', onError: () => {} })
   if (options.keepsDenials === true) listenForNews(news, enforcer.news)
   const denials = enforcer.keepDenials((err) => lines.push({ level: 60, msg: err.message }))
   const memory = enforcer.watchMemory((err) => lines.push({ level: 60, msg: err.message }))

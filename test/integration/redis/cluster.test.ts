@@ -12,6 +12,7 @@ import { connectRegionStore } from '../../../shared/redis/region-store.ts'
 import { systemClock } from '../../../shared/runtime/clock.ts'
 import { type RedisClusterServers, startRedisCluster } from '../../support/redis-cluster-servers.ts'
 import { aLimit, policyOf, shareOf } from '../../support/redis-region.ts'
+import { LOGINS } from '../../support/redis-users.ts'
 
 /** A region whose Redis is a cluster of six processes. */
 
@@ -26,7 +27,8 @@ let reader: PolicyReader
 let applied: RegionLimit
 let version = 0
 
-const connect = () => connectRegionStore({ url: servers.url, region: 'here', clock: systemClock })
+const connect = () =>
+  connectRegionStore({ url: servers.url, login: LOGINS.sync, region: 'here', clock: systemClock })
 
 async function boot(incarnation: number): Promise<void> {
   await daemon.begin({ incarnation, levels: 'full', recovering: false })
@@ -48,6 +50,7 @@ beforeAll(async () => {
   servers = await startRedisCluster(3)
   redis = openRegionRedis({
     url: servers.url,
+    login: LOGINS.enforcer,
     name: 'enforcer',
     onError: () => {},
     onReady: () => {},

@@ -3,6 +3,7 @@ import type { Policy } from '../../../shared/core/policy.ts'
 import { aPolicy, MemoryPlane } from '../../support/memory-plane.ts'
 import { type NatsServer, startNats } from '../../support/nats-server.ts'
 import { type RedisServer, startRedisServer } from '../../support/redis-server.ts'
+import { USER_ARGUMENTS } from '../../support/redis-users.ts'
 import { startDaemon, TestAdmin, type TestDaemon, TestEnforcer } from './region.ts'
 
 export const REGIONS = ['us-east-1', 'eu-west-1'] as const
@@ -50,7 +51,7 @@ export async function startPlane(policy: Policy = aPolicy()): Promise<TestPlane>
 }
 
 async function startRegion(region: TestRegionId, natsUrl: string) {
-  const redis = await startRedisServer()
+  const redis = await startRedisServer({ args: USER_ARGUMENTS })
   const enforcer = new TestEnforcer(redis.url)
   const daemons: TestDaemon[] = []
   const view: TestRegion = {

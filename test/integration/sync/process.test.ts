@@ -10,6 +10,7 @@ import { PACKAGE_ROOT } from '../../../shared/runtime/assets.ts'
 import { aPolicy, MemoryPlane } from '../../support/memory-plane.ts'
 import { type NatsServer, startNats } from '../../support/nats-server.ts'
 import { type RedisServer, startRedisServer } from '../../support/redis-server.ts'
+import { LOGINS, USER_ARGUMENTS } from '../../support/redis-users.ts'
 import { TestAdmin } from './region.ts'
 
 const MAIN = join(PACKAGE_ROOT, 'dist/services/sync/main.js')
@@ -20,7 +21,7 @@ let nats: NatsServer
 let admin: TestAdmin
 
 beforeAll(async () => {
-  redis = await startRedisServer()
+  redis = await startRedisServer({ args: USER_ARGUMENTS })
   nats = await startNats()
   const plane = new MemoryPlane(['us-east-1'])
   plane.put(aPolicy({ base: { 'us-east-1': 1_000_000 } }))
@@ -39,6 +40,8 @@ function launch(change: Readonly<Record<string, string>> = {}) {
     env: {
       REGION: 'us-east-1',
       REDIS_URL: redis.url,
+      REDIS_USERNAME: LOGINS.sync.username,
+      REDIS_PASSWORD: LOGINS.sync.password.reveal(),
       NATS_URL: nats.url,
       SYNC_HOST: '127.0.0.1',
       SYNC_PORT: '0',

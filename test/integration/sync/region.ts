@@ -23,6 +23,7 @@ import { every } from '../../../shared/runtime/every.ts'
 import { createLogger } from '../../../shared/runtime/logger.ts'
 import { createRegistry } from '../../../shared/runtime/metrics.ts'
 import type { MemoryPlane } from '../../support/memory-plane.ts'
+import { LOGINS } from '../../support/redis-users.ts'
 
 export const log = createLogger({ service: 'test', level: process.env['TEST_LOG'] ?? 'silent' })
 
@@ -69,7 +70,13 @@ export function startDaemon(options: {
     rolloutBus: new NatsRolloutBus(link),
     connect: async () => {
       if (isKilled) throw new Error('killed')
-      const store = await connectRegionStore({ url: redisUrl, region, clock: systemClock, log })
+      const store = await connectRegionStore({
+        url: redisUrl,
+        login: LOGINS.sync,
+        region,
+        clock: systemClock,
+        log,
+      })
       connections.push(store)
       return store
     },
@@ -132,7 +139,8 @@ export class TestEnforcer {
   failed = 0
 
   constructor(redisUrl: string) {
-    this.#redis = createRedis({ url: redisUrl, name: 'enforcer', onError: () => {} })
+    const login = LOGINS.enforcer
+    this.#redis = createRedis({ url: redisUrl, login, name: 'enforcer', onError: () => {} })
     this.#store = createCheckStore({ redis: this.#redis, deadlineMs: 1_000 })
     this.#reader = createPolicyReader({ redis: this.#redis })
   }

@@ -84,13 +84,26 @@ describe('docker-compose.multi-region.yml', () => {
       Object.entries(service.environment).filter(([variable]) => variable.endsWith('_FILE')),
     )
     expect(files.length).toBeGreaterThan(regions.length)
-    for (const [, path] of files) expect(written.map((name) => `/keys/${name}`)).toContain(path)
+    const mounted = files.map(([, path]) => path)
+    mounted.push(...regions.map((region) => `/keys/redis-${region}.acl`))
+    for (const path of mounted) expect(written.map((name) => `/keys/${name}`)).toContain(path)
     const made = compose.services['keys']?.command ?? []
     for (const region of regions) expect(made).toContain(region)
     for (const region of regions) {
       expect(readFileSync(`deploy/nats/${region}.conf`, 'utf8')).toContain(
         `include "keys/nats-${region}.conf"`,
       )
+    }
+  })
+
+  it('has each service connect to its Redis as the user that it is', () => {
+    const ofRegions = running.filter(([, { environment }]) => environment['REDIS_URL'])
+    expect(ofRegions).toHaveLength(12)
+    for (const [name, { environment }] of ofRegions) {
+      const user = /-(enforcer|sync)-\d$/.exec(name)?.[1]
+      const password = `/keys/redis-${environment['REGION']}-${user}.password`
+      expect(environment['REDIS_USERNAME']).toBe(user)
+      expect(environment['REDIS_PASSWORD_FILE']).toBe(password)
     }
   })
 
@@ -122,6 +135,14 @@ describe('docker-compose.multi-region.yml', () => {
         .filter(([, service]) => service.environment['REGION'] === region)
         .map(([, service]) => service.environment['REDIS_URL'])
       expect(new Set(urls)).toEqual(new Set([`redis://${region}-redis:6379`]))
+      const redis = compose.services[`${region}-redis`]
+      expect(redis?.command).toEqual([
+        'redis-server',
+        '/etc/redis/redis.conf',
+        '--aclfile',
+        `/keys/redis-${region}.acl`,
+      ])
+      expect(redis?.volumes).toContain('./deploy/redis/redis.conf:/etc/redis/redis.conf:ro')
       const envoy = readFileSync('deploy/envoy/region.yaml', 'utf8').replaceAll('REGION', region)
       for (const [, host = ''] of envoy.matchAll(
         /address: ([a-z0-9-]+-enforcer-\d), port_value: 8081/g,

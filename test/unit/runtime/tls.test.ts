@@ -44,6 +44,9 @@ describe('certificates in settings', () => {
     ['ENFORCER_TLS_CLIENT_CA', { ENFORCER_TLS_CLIENT_CA: 'one.ca' }, 'needs ENFORCER_TLS_CERT'],
     ['REDIS_URL', { REDIS_URL: 'redis://redis', REDIS_CA: 'one.ca' }, 'must be a rediss://'],
     ['REDIS_URL', { REDIS_URL: '/run/redis', REDIS_CA: 'one.ca' }, 'must be a rediss://'],
+    ['REDIS_PASSWORD', { REDIS_USERNAME: 'me' }, 'missing; REDIS_USERNAME is set'],
+    ['REDIS_URL', { REDIS_URL: 'redis://me:a@b', REDIS_PASSWORD: 'b' }, 'must name no user'],
+    ['REDIS_URL', { REDIS_URL: 'redis+cluster://:a@b:1', REDIS_PASSWORD: 'b' }, 'must name no'],
   ])('are refused by the name of the setting, %s for %o', (name, given, why) => {
     const read = () => readEnv(enforcerEnv, { ...ENFORCER, ...contents(given) })
     expect(read).toThrow(new RegExp(`^  ${name}: .*${why}`, 'm'))
