@@ -84,7 +84,7 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
   const isBusUp = (): boolean => link.isConnected()
   const states = { isBusUp, isDatabaseUp: () => follower.isDatabaseUp() }
   const onEnd = (reason: string): void => metrics.streamsEnded.inc({ reason })
-  const stream = new StreamHub({ cache, live, rollouts: heard.rollouts, wallMs, onEnd, ...states })
+  const stream = new StreamHub({ cache, live, ...heard, wallMs, onEnd, ...states })
   await repeat('stream', STREAM_INTERVAL_MS, () => stream.tickOnce())
   observeState(registry, { cache, live, follower, stream, isBusUp, wallMs })
   const shared = { db, cache, live, ...heard, stream, ...states, wallMs, log, registry, metrics }

@@ -102,6 +102,18 @@ export const lagsReplySchema = z
           .describe('not-heard-here: others acknowledge what this admin does not hear'),
         appliedRevision: whole.nullable(),
         hungryKeys: whole.describe('keys that it denies for want of a share'),
+        audit: z
+          .object({
+            overAdmitted: z
+              .number()
+              .describe(
+                'tokens that all regions together admitted of its worst key beyond the limit; must be 0',
+              ),
+            alarms: whole.describe('breaches that its ledger counted since it started; must be 0'),
+            ageMs: whole,
+          })
+          .nullable()
+          .describe('what its daemon finds when it audits all regions; null: not heard lately'),
       }),
     ),
     pairs: z

@@ -20,7 +20,8 @@ export function lagRoutes(root: FastifyInstance, deps: AdminDeps): void {
     },
     async () => {
       const nowMs = deps.wallMs()
-      const query = { members: deps.cache.members, live: deps.live, nowMs }
+      const { live, facts } = deps
+      const query = { members: deps.cache.members, live, facts, nowMs }
       const upOrDown = (isUp: boolean): 'up' | 'down' => (isUp ? 'up' : 'down')
       return {
         at: new Date(nowMs).toISOString(),

@@ -53,6 +53,11 @@ function topRoute(root: FastifyInstance, deps: AdminDeps): void {
           domain: domainSchema.optional(),
           policy: nameSchema.optional(),
           region: nameSchema.optional().describe('only what this region counted'),
+          search: z
+            .string()
+            .max(COUNTER_NAME_LENGTH_MAX)
+            .optional()
+            .describe('only keys that have this in them, in any case'),
           seconds: z.coerce
             .number()
             .int()
@@ -65,7 +70,7 @@ function topRoute(root: FastifyInstance, deps: AdminDeps): void {
       },
     },
     async (req) => {
-      const { by, region, seconds, limit, cursor } = req.query
+      const { by, region, search, seconds, limit, cursor } = req.query
       const nowMs = deps.wallMs()
       const after = decodeCursor(topCursor, cursor)
       const toMs = after?.[0] ?? nowMs
@@ -73,7 +78,7 @@ function topRoute(root: FastifyInstance, deps: AdminDeps): void {
       const { live, cache } = deps
       const { members } = cache
       const policies = policiesOf(deps, req.query)
-      const all = usageTopOf({ policies, members, live, by, region, ...span })
+      const all = usageTopOf({ policies, members, live, by, region, search, ...span })
       const [, value = 0, limitId = 0, name = ''] = after ?? []
       const rest = all.findIndex((one) => compareTop(one, { value, limitId, key: name }) > 0)
       const start = after === null ? 0 : rest < 0 ? all.length : rest

@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
+import { COUNTER_NAME_LENGTH_MAX } from '../../../shared/core/counter-id.ts'
 import type { Policy } from '../../../shared/core/policy.ts'
 import { sharesReplySchema, usageReplySchema } from '../../../shared/protocol/admin-replies.ts'
 import { domainSchema, nameSchema } from '../../../shared/protocol/policy.ts'
@@ -47,14 +48,20 @@ export function viewRoutes(root: FastifyInstance, deps: AdminDeps): void {
             .stringbool()
             .default(false)
             .describe('only keys that some region denies for want of a share'),
+          key: z
+            .string()
+            .min(1)
+            .max(COUNTER_NAME_LENGTH_MAX)
+            .optional()
+            .describe('only this hot key, as it is named in answers'),
         }),
         response: { 200: sharesReplySchema, ...failures },
       },
     },
     async (req) => {
       const { policies, next, ...query } = viewOf(req.query, deps)
-      const { keys: keysMax, hungry: isHungryOnly } = req.query
-      const limits = sharesOf({ ...query, policies, keysMax, isHungryOnly })
+      const { keys: keysMax, hungry: isHungryOnly, key } = req.query
+      const limits = sharesOf({ ...query, policies, keysMax, isHungryOnly, key })
       return { at: isoTime(query.nowMs), regions: agesOf(query), limits: [...limits], next }
     },
   )

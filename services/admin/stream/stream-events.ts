@@ -4,6 +4,7 @@ import { parseCounterId } from '../../../shared/core/counter-id.ts'
 import type { RegionId } from '../../../shared/core/policy.ts'
 import type { SharesReply } from '../../../shared/protocol/admin-replies.ts'
 import type { StreamLimitUsage } from '../../../shared/protocol/stream-events.ts'
+import type { FactsBook } from '../facts-book.ts'
 import { SECOND_MS, type Series } from '../history/series-book.ts'
 import type { LiveView } from '../live-view.ts'
 import type { PlaneCache } from '../plane-cache.ts'
@@ -29,14 +30,15 @@ const SECONDS_TOLD = 4
 export interface StreamSources {
   readonly cache: PlaneCache
   readonly live: LiveView
+  readonly facts: FactsBook
   readonly isBusUp: () => boolean
   readonly isDatabaseUp: () => boolean
 }
 
 export type LimitShares = SharesReply['limits'][number]
 
-export function regionsEvent({ cache, live, ...sources }: StreamSources, nowMs: number) {
-  const query = { members: cache.members, live, nowMs }
+export function regionsEvent({ cache, live, facts, ...sources }: StreamSources, nowMs: number) {
+  const query = { members: cache.members, live, facts, nowMs }
   const pairs = pairLags(query).sort((a, b) => (b.lagMs ?? UNHEARD) - (a.lagMs ?? UNHEARD))
   return {
     at: new Date(nowMs).toISOString(),

@@ -1,11 +1,13 @@
 import { isNewer } from '../../../shared/core/ledger/state.ts'
 import type { RegionId } from '../../../shared/core/policy.ts'
 import type { LagsReply } from '../../../shared/protocol/reading-replies.ts'
+import type { FactsBook } from '../facts-book.ts'
 import type { LiveView } from '../live-view.ts'
 
 export interface LagsQuery {
   readonly members: readonly RegionId[]
   readonly live: LiveView
+  readonly facts: FactsBook
   readonly nowMs: number
 }
 
@@ -30,8 +32,20 @@ export function regionStates(query: LagsQuery): RegionState[] {
       bus: isReporting ? 'up' : isHeardByOthers(region, query) ? 'not-heard-here' : 'unknown',
       appliedRevision,
       hungryKeys: rows.filter(({ hungry }) => hungry).length,
+      audit: auditOf(region, query),
     }
   })
+}
+
+/** Of the daemon that leads: a standby hears no records and audits nothing. */
+function auditOf(region: RegionId, { facts, nowMs }: LagsQuery): RegionState['audit'] {
+  const leading = facts.of(region, nowMs).filter((one) => one.facts.isLeading)
+  if (leading.length === 0) return null
+  return {
+    overAdmitted: Math.max(...leading.map((one) => one.facts.overAdmitted)),
+    alarms: Math.max(...leading.map((one) => one.facts.alarms)),
+    ageMs: Math.max(0, Math.round(nowMs - Math.max(...leading.map((one) => one.heardAtMs)))),
+  }
 }
 
 /** For each ordered pair of regions: how old what one has of the other is, by when records came here. */

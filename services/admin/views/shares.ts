@@ -22,6 +22,8 @@ export interface SharesQuery {
   readonly keysMax: number
   /** Only keys that some region denies for want of a share. */
   readonly isHungryOnly?: boolean
+  /** Only the key of this name. */
+  readonly key?: string | undefined
 }
 
 /** Shares of every limit of the policies, with the hot keys that regions published. */
@@ -64,6 +66,7 @@ function limitShares(
 ): LimitShares {
   const rowsByKey = index.get(indexKey(limit.id, limit.usageEpoch)) ?? NO_ROWS
   const keys = [...rowsByKey]
+    .filter(([key]) => query.key === undefined || key === query.key)
     .map(([key, rows]) => ({ key, rows, regions: regionShares(limit, rows, query.nowMs) }))
     .filter(({ regions }) => query.isHungryOnly !== true || regions.some((one) => one.isHungry))
     .sort((a, b) => demandOf(b) - demandOf(a))

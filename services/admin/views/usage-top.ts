@@ -15,6 +15,8 @@ export interface TopQuery {
   readonly live: LiveView
   readonly by: TopBy
   readonly region: RegionId | undefined
+  /** What a key must have in it, in any case. */
+  readonly search?: string | undefined
   /** From which to before which instant. */
   readonly fromMs: number
   readonly toMs: number
@@ -24,10 +26,12 @@ export interface TopQuery {
 export function usageTopOf(query: TopQuery): readonly TopItem[] {
   const limits = limitsOf(query.policies)
   const hungry = hungryKeys(query)
+  const wanted = query.search?.toLowerCase() ?? ''
   const byKey = new Map<string, { series: Series; regions: Map<RegionId, Amounts> }>()
   for (const series of query.live.history.keys.all()) {
     if (limits.get(series.limitId)?.limit.usageEpoch !== series.usageEpoch) continue
     if (query.region !== undefined && series.region !== query.region) continue
+    if (!series.key?.toLowerCase().includes(wanted)) continue
     const name = `${series.limitId} ${series.key}`
     const found = byKey.get(name) ?? { series, regions: new Map<RegionId, Amounts>() }
     found.regions.set(series.region, sumOf(series, query))

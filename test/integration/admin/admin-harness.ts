@@ -96,7 +96,7 @@ export async function startAdmin(
   })
   await follower.stepOnce()
   const registry = createRegistry({ service: 'admin' }, false)
-  const stream = new StreamHub({ cache, live, rollouts, wallMs, ...states })
+  const stream = new StreamHub({ cache, live, facts, rollouts, wallMs, ...states })
   observeState(registry, { cache, live, follower, stream, isBusUp: () => false, wallMs })
   const tokens = new TokenBook(db, wallMs)
   let changes = 0

@@ -186,6 +186,14 @@ describe('the top keys', () => {
     expect((await read('/v1/usage/top?domain=none')).items).toEqual([])
   })
 
+  it('are found by a part of their name, in any case', async () => {
+    hearKeys()
+    const found = async (search: string) =>
+      (await read(`/v1/usage/top?search=${search}`)).items.map((item: { key: string }) => item.key)
+    expect(await found('DENI')).toEqual(['tenant=denied'])
+    expect(await found('%3Dnobody')).toEqual([])
+  })
+
   it('come in pages that neither repeat nor skip a key', async () => {
     hearKeys()
     const keys: string[] = []
@@ -248,6 +256,10 @@ describe('shares', () => {
         },
       ],
     })
+    const keysOf = async (key: string) =>
+      (await read(`/v1/shares?policy=per-tenant&key=${key}`)).limits[0].keys
+    expect(await keysOf('tenant%3Dcalm')).toMatchObject([{ key: 'tenant=calm' }])
+    expect(await keysOf('tenant%3Dnobody')).toEqual([])
   })
 })
 
@@ -271,6 +283,24 @@ describe('lags', () => {
       { region: 'eu-west-1', isReporting: true, store: 'up', bus: 'up', hungryKeys: 1 },
       { region: 'us-east-1', isReporting: true, ageMs: 500, hungryKeys: 0 },
     ])
+  })
+
+  it('tell what the leading daemon of a region found when it audited all of them', async () => {
+    const facts = { version: '0.1.0', sentAtMs: 0, redis: null, natsVersion: null, peers: [] }
+    const tell = (daemon: string, isLeading: boolean, overAdmitted: number): void =>
+      admin.facts.hear(
+        { ...facts, v: 1, from: 'eu-west-1', daemon, isLeading, overAdmitted, alarms: 0 },
+        ['eu-west-1'],
+        admin.clock.nowMs,
+      )
+    tell('leader', true, 7)
+    tell('standby', false, 9_000)
+    admin.clock.nowMs += 400
+    const auditOf = async () =>
+      (await read('/v1/lags')).regions.map((region: { audit: unknown }) => region.audit)
+    expect(await auditOf()).toEqual([{ overAdmitted: 7, alarms: 0, ageMs: 400 }, null])
+    admin.clock.nowMs += 60_000
+    expect(await auditOf()).toEqual([null, null])
   })
 
   it('tell a region that is silent here and heard by others from one that nobody hears', async () => {
