@@ -1,6 +1,8 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { z } from 'zod'
+import type { DescriptorEntry } from '../../../shared/core/descriptor.ts'
 import { type ExplainReply, explainReplySchema } from '../../../shared/protocol/explain.ts'
+import { EXPLAIN_OUTCOMES, parseEntries } from '../../../shared/protocol/explain-text.ts'
 import { parseReply } from '../admin-client.ts'
 import { parsePolicyId } from '../arguments.ts'
 import { CliError, EXIT } from '../errors.ts'
@@ -63,14 +65,6 @@ export function addExplainCommand(program: Command, io: Io): void {
   ])
 }
 
-const OUTCOMES: Readonly<Record<ExplainReply['outcome'], string>> = {
-  limited: 'is limited by',
-  denied: 'is denied by',
-  unlimited: 'is not limited, by',
-  watched: 'is watched and never denied by',
-  unmatched: 'is not limited: no policy governs it',
-}
-
 function explainView(reply: ExplainReply, remaining: RemainingTokens): View {
   const [first] = reply.policies
   const what = reply.entries.map(({ key, value }) => `${key}=${value}`).join(', ')
@@ -91,7 +85,7 @@ function explainView(reply: ExplainReply, remaining: RemainingTokens): View {
     notes: [
       ...(reply.policiesLeftOut > 0 ? [`and ${reply.policiesLeftOut} more that match less`] : []),
       '',
-      `${what} ${OUTCOMES[reply.outcome]}${by}`,
+      `${what} ${EXPLAIN_OUTCOMES[reply.outcome]}${by}`,
       ...overrideLines(reply),
       ...limits.flatMap((limit) => limitLines(limit)),
     ],
@@ -131,18 +125,13 @@ function limitLines(limit: ShownLimit): readonly string[] {
   ]
 }
 
-type Entry = { readonly key: string; readonly value: string }
-
-function entriesOf(text: string, before: readonly Entry[] = []): readonly Entry[] {
-  // A comma parts entries only where a key follows, so that most values may have one.
-  const entries = text.split(/,(?=[^,=]+=)/).map((part) => {
-    const at = part.indexOf('=')
-    if (at < 1 || at === part.length - 1) {
-      throw new InvalidArgumentError(`"${part}" is not an entry: write key=value.`)
-    }
-    return { key: part.slice(0, at).trim(), value: part.slice(at + 1) }
-  })
-  return [...before, ...entries]
+function entriesOf(
+  text: string,
+  before: readonly DescriptorEntry[] = [],
+): readonly DescriptorEntry[] {
+  const entries = parseEntries(text)
+  if (!('wrong' in entries)) return [...before, ...entries]
+  throw new InvalidArgumentError(`"${entries.wrong}" is not an entry: write key=value.`)
 }
 
 function enforcerOf(

@@ -4,15 +4,11 @@ import { type Command, Option } from 'commander'
 import { stringify } from 'yaml'
 import { z } from 'zod'
 import { policyDocumentSchema } from '../../../shared/protocol/policy.ts'
+import { documentOf } from '../../../shared/protocol/policy-document.ts'
 import { EXIT } from '../errors.ts'
 import { exportEnvoy } from '../import/envoy-export.ts'
 import { type Io, say } from '../io.ts'
-import {
-  documentOf,
-  documentOfDomain,
-  readAllPolicies,
-  readDescribedDomains,
-} from '../policy-document.ts'
+import { documentOfDomain, readAllPolicies, readDescribedDomains } from '../policy-document.ts'
 import { adminOf } from '../settings.ts'
 import { adminFlags, withAdminFlags, withExamples } from './common.ts'
 
