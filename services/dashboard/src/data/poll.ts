@@ -1,5 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { type Api, ApiError } from './api.ts'
+import type { Api } from './admin-calls.ts'
+import { ApiError } from './api.ts'
+import { pause } from './pause.ts'
 
 /** What is known of one view: the newest answer, when it came, and what went wrong since. */
 export interface Polled<T> {
@@ -57,26 +59,4 @@ async function repeat<T>(options: {
     }
     await pause(waitMs, signal)
   }
-}
-
-/** Ends after `ms` of a visible page, at once when the page is shown again, or when `signal` aborts. */
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    let isDue = false
-    const finish = (): void => {
-      clearTimeout(timer)
-      document.removeEventListener('visibilitychange', look)
-      signal.removeEventListener('abort', finish)
-      resolve()
-    }
-    const look = (): void => {
-      if (isDue && !document.hidden) finish()
-    }
-    const timer = setTimeout(() => {
-      isDue = true
-      look()
-    }, ms)
-    document.addEventListener('visibilitychange', look)
-    signal.addEventListener('abort', finish)
-  })
 }

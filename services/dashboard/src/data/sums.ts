@@ -1,39 +1,79 @@
-import type { SharesReply, UsageReply } from '../../../../shared/protocol/admin-replies.ts'
+import type { UsageReply } from '../../../../shared/protocol/admin-replies.ts'
+import type { LagsReply } from '../../../../shared/protocol/reading-replies.ts'
+import type { KeyShares, LimitShares, LiveState, Rate } from './live-state.ts'
 
 /** Units of a whole limit: the pool that shares are parts of. */
 const POOL_UNITS = 1_000_000
 
+/**
+ * Regions speak each second, and each second that is told on: who has not been heard for longer than both and half a
+ * second of grace is cut off from here, or its daemon is down.
+ */
+const SILENT_AFTER_MS = 2_500
+
+/** An event that is out of date tells nothing of the time since: then the page is stale, and no region is cut. */
+const SINCE_EVENT_MAX_MS = 1_200
+
 /** The key whose regions' shares come to most of its limit; null while no key is hot. */
-export function largestShareSum(
-  shares: SharesReply | null,
-): { readonly name: string; readonly ratio: number; readonly overTokens: number } | null {
-  let largest: { name: string; ratio: number; overTokens: number } | null = null
-  for (const limit of shares?.limits ?? []) {
+export function largestShareSum(limits: Iterable<LimitShares>): {
+  readonly limit: LimitShares
+  readonly key: KeyShares
+  readonly units: number
+  readonly ratio: number
+} | null {
+  let largest: ReturnType<typeof largestShareSum> = null
+  for (const limit of limits) {
     for (const key of limit.keys) {
       const units = key.regions.reduce((sum, one) => sum + one.share.units, 0)
       const ratio = units / POOL_UNITS
-      if (largest !== null && ratio <= largest.ratio) continue
-      const overTokens = (Math.max(0, units - POOL_UNITS) * limit.capacity) / POOL_UNITS
-      largest = { name: `${limit.policy} ${key.key}`, ratio, overTokens }
+      if (largest === null || ratio > largest.ratio) largest = { limit, key, units, ratio }
     }
   }
   return largest
 }
 
+/** What the daemons find when they audit all regions, the worst of them; null while none was heard. */
+export function auditOf(regions: LagsReply['regions']): {
+  readonly overAdmitted: number
+  readonly alarms: number
+  readonly by: number
+} | null {
+  const audits = regions.flatMap(({ audit }) => audit ?? [])
+  if (audits.length === 0) return null
+  return {
+    overAdmitted: Math.max(...audits.map((one) => one.overAdmitted)),
+    alarms: Math.max(...audits.map((one) => one.alarms)),
+    by: audits.length,
+  }
+}
+
+/** How long ago a region was heard, as of `nowMs`; null for one that never was. */
+export function heardAgeMs(
+  region: Pick<LagsReply['regions'][number], 'ageMs'>,
+  { atMs }: Pick<LiveState, 'atMs'>,
+  nowMs: number,
+): number | null {
+  if (region.ageMs === null) return null
+  return region.ageMs + Math.min(SINCE_EVENT_MAX_MS, Math.max(0, nowMs - (atMs ?? nowMs)))
+}
+
+export function isSilent(ageMs: number | null): boolean {
+  return ageMs === null || ageMs > SILENT_AFTER_MS
+}
+
 /** Tokens a second by region, of the newest window of each limit that has ended. */
-export function ratesByRegion(
-  usage: UsageReply | null,
-): ReadonlyMap<string, { readonly admitted: number; readonly denied: number }> {
-  const rates = new Map<string, { admitted: number; denied: number }>()
-  for (const limit of usage?.limits ?? []) {
+export function ratesByRegion(usage: Pick<UsageReply, 'limits'>): ReadonlyMap<string, Rate> {
+  const rates = new Map<string, Rate>()
+  for (const limit of usage.limits) {
     // Windows beyond a minute say little of the present second.
     const window = limit.windows.find((one) => one.isComplete) ?? limit.windows[1]
     if (window === undefined || limit.usageWindowMs > 60_000) continue
     for (const { region, admitted, denied } of window.regions) {
       const rate = rates.get(region) ?? { admitted: 0, denied: 0 }
-      rate.admitted += (1_000 * admitted) / limit.usageWindowMs
-      rate.denied += (1_000 * denied) / limit.usageWindowMs
-      rates.set(region, rate)
+      rates.set(region, {
+        admitted: rate.admitted + (1_000 * admitted) / limit.usageWindowMs,
+        denied: rate.denied + (1_000 * denied) / limit.usageWindowMs,
+      })
     }
   }
   return rates

@@ -1,24 +1,28 @@
+import { useState } from 'preact/hooks'
+import type { AuditEntryReply } from '../../../../shared/protocol/admin-replies.ts'
+import type { RevisionDiff } from '../../../../shared/protocol/revisions.ts'
 import type { ViewProps } from '../app.tsx'
+import { rollBack } from '../data/actions.ts'
+import type { Api } from '../data/admin-calls.ts'
 import { usePoll } from '../data/poll.ts'
+import { linkTo } from '../data/route.ts'
+import { ActionButtons } from '../parts/action-buttons.tsx'
+import { Diff } from '../parts/diff.tsx'
 import { Freshness } from '../parts/freshness.tsx'
 import { Table } from '../parts/table.tsx'
 
-interface AuditItem {
-  readonly seq: number
-  readonly at: string
-  readonly actor: string
-  readonly action: string
-  readonly objectKind: string
-  readonly objectId: string
-  readonly before: unknown
-  readonly after: unknown
-  readonly reason: string | null
-  readonly revision: number | null
-}
+/** A revision never changes; this is so seldom that it is as good as once. */
+const NEVER_MS = 3_600_000
 
-/** Who changed what, when and why. */
-export function Changes({ api }: ViewProps) {
-  const audit = usePoll<{ items: AuditItem[] }>(api, '/v1/audit?limit=50', 3_000)
+/** Who changed what, when and why; the difference on demand. */
+export function Changes({ api, route, caller }: ViewProps) {
+  const cursor = route.query.get('page')
+  const [shown] = route.names
+  const audit = usePoll<{ items: AuditEntryReply[]; next: string | null }>(
+    api,
+    `/v1/audit?limit=50${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ''}`,
+    3_000,
+  )
   return (
     <>
       <div class="head">
@@ -26,6 +30,15 @@ export function Changes({ api }: ViewProps) {
         <Freshness of={[audit]} />
       </div>
       {audit.problem !== null && <p class="problem">{audit.problem}</p>}
+      {shown !== undefined && (
+        <section aria-labelledby="revision">
+          <h2 id="revision">Revision {shown}</h2>
+          <Difference api={api} revision={shown} />
+          <p>
+            <a href={linkTo('changes')}>All changes</a>
+          </p>
+        </section>
+      )}
       <Table
         caption="Changes, newest first"
         empty={audit.data === null ? 'Loading' : 'Nothing was changed yet.'}
@@ -33,55 +46,72 @@ export function Changes({ api }: ViewProps) {
         keyOf={(item) => String(item.seq)}
         columns={[
           { name: 'When', cell: (item) => new Date(item.at).toLocaleString('en-GB') },
-          { name: 'Revision', isNumber: true, cell: (item) => item.revision ?? '–' },
+          {
+            name: 'Revision',
+            isNumber: true,
+            cell: ({ revision }) =>
+              revision === null ? (
+                '–'
+              ) : (
+                <a href={linkTo('changes', [String(revision)])}>{revision}</a>
+              ),
+          },
           { name: 'Who', cell: (item) => item.actor },
-          { name: 'What', cell: (item) => `${item.action} ${item.objectKind} ${item.objectId}` },
+          { name: 'What', cell: (item) => `${item.action} ${item.objectId}` },
           { name: 'Why', cell: (item) => item.reason ?? '–' },
-          { name: 'Difference', cell: (item) => <Difference item={item} /> },
+          { name: 'Difference', cell: ({ revision }) => <Foldout {...{ api, revision }} /> },
+          {
+            name: 'Go back',
+            cell: ({ revision }) =>
+              revision !== null && (
+                <ActionButtons
+                  {...{ api, caller }}
+                  about={`to revision ${revision}`}
+                  actions={[['Roll back', () => rollBack(revision)]]}
+                />
+              ),
+          },
         ]}
       />
+      <nav class="tabs" aria-label="Pages">
+        {cursor && <a href={linkTo('changes')}>newest</a>}
+        {audit.data?.next && <a href={linkTo('changes', [], { page: audit.data.next })}>older</a>}
+      </nav>
     </>
   )
 }
 
-function Difference({ item }: { readonly item: AuditItem }) {
-  const lines = differences(item.before, item.after)
-  if (lines.length === 0) return <>–</>
+/** Reads a difference only when it is opened. */
+function Foldout(props: { readonly api: Api; readonly revision: number | null }) {
+  const { api, revision } = props
+  const [isOpen, setOpen] = useState(false)
+  if (revision === null) return <>–</>
   return (
-    <details>
-      <summary>{lines.length === 1 ? '1 field' : `${lines.length} fields`}</summary>
-      <ul class="diff">
-        {lines.map(({ path, from, to }) => (
-          <li key={path}>
-            <code>{path}</code>: {from === undefined ? '(not set)' : JSON.stringify(from)} →{' '}
-            {to === undefined ? '(not set)' : JSON.stringify(to)}
-          </li>
-        ))}
-      </ul>
+    <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>show</summary>
+      {isOpen && <Difference api={api} revision={String(revision)} />}
     </details>
   )
 }
 
-interface FieldChange {
-  readonly path: string
-  readonly from: unknown
-  readonly to: unknown
-}
-
-/** Fields that differ between two documents, by their paths; arrays by position. */
-export function differences(before: unknown, after: unknown, path = ''): FieldChange[] {
-  if (isNode(before) && isNode(after)) {
-    const names = [...new Set([...Object.keys(before), ...Object.keys(after)])]
-    return names.flatMap((name) =>
-      differences(before[name], after[name], path === '' ? name : `${path}.${name}`),
-    )
-  }
-  if (JSON.stringify(before) === JSON.stringify(after)) return []
-  return [
-    { path: path === '' ? 'document' : path, from: before ?? undefined, to: after ?? undefined },
-  ]
-}
-
-function isNode(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null
+function Difference(props: { readonly api: Api; readonly revision: string }) {
+  const path = `/v1/revisions/${encodeURIComponent(props.revision)}/diff`
+  const diff = usePoll<RevisionDiff>(props.api, path, NEVER_MS)
+  if (diff.problem !== null) return <p class="problem">{diff.problem}</p>
+  if (diff.data === null) return <p class="hint">Loading</p>
+  const { items, itemsLeftOut } = diff.data
+  return (
+    <>
+      {items.length === 0 && <p class="hint">No policy or override differs.</p>}
+      {items.map((item) => (
+        <div key={`${item.kind} ${item.id}`}>
+          <p>
+            {item.kind} {item.id}: {item.change}
+          </p>
+          <Diff text={item.text} />
+        </div>
+      ))}
+      {itemsLeftOut > 0 && <p class="hint">and {itemsLeftOut} more</p>}
+    </>
+  )
 }

@@ -1,45 +1,46 @@
-import { useState } from 'preact/hooks'
 import type { PolicyReply } from '../../../../shared/protocol/admin-replies.ts'
 import type { ViewProps } from '../app.tsx'
 import { compact, windowName } from '../data/format.ts'
 import { usePoll } from '../data/poll.ts'
 import { linkTo } from '../data/route.ts'
 import { Freshness } from '../parts/freshness.tsx'
+import { Search } from '../parts/search.tsx'
 import { Table } from '../parts/table.tsx'
 
-/** Every policy, with what it limits in a line. */
-export function Policies({ api }: ViewProps) {
-  const [search, setSearch] = useState('')
+/** The policies, a page of them at a time, with what each limits in a line. */
+export function Policies({ api, route }: ViewProps) {
+  const search = route.query.get('search') ?? ''
+  const cursor = route.query.get('page')
   const policies = usePoll<{ items: PolicyReply[]; next: string | null }>(
     api,
-    '/v1/policies?limit=100',
+    `/v1/policies?limit=100${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ''}`,
     5_000,
   )
-  const wanted = search.trim().toLowerCase()
+  const wanted = search.toLowerCase()
   const rows = (policies.data?.items ?? []).filter((policy) =>
     `${policy.domain}/${policy.name} ${policy.description}`.toLowerCase().includes(wanted),
   )
+  const next = policies.data?.next
   return (
     <>
       <div class="head">
         <h1>Policies</h1>
         <Freshness of={[policies]} />
       </div>
-      <label class="search">
-        Search
-        <input
-          type="search"
-          value={search}
-          onInput={(event) => setSearch(event.currentTarget.value)}
-        />
-      </label>
-      {policies.data?.next && <p class="hint">The first 100 are shown; others by their address.</p>}
+      <Search
+        value={search}
+        linkFor={(text) => linkTo('policies', [], { search: text, page: cursor })}
+      />
+      {policies.problem !== null && <p class="problem">{policies.problem}</p>}
+      {next && search !== '' && <p class="hint">Only this page is searched.</p>}
       <Table
         caption="Policies"
         empty={
           policies.data === null
             ? 'Loading'
-            : 'No policy. Apply one: quotaplane apply -f limits.yaml'
+            : search !== ''
+              ? `No policy here has ${search} in its name or description.`
+              : 'No policy. Apply one: quotaplane apply -f limits.yaml'
         }
         rows={rows}
         keyOf={(policy) => String(policy.id)}
@@ -61,19 +62,25 @@ export function Policies({ api }: ViewProps) {
           { name: 'Revision', isNumber: true, cell: (policy) => policy.revision },
         ]}
       />
+      <nav class="tabs" aria-label="Pages">
+        {cursor && <a href={linkTo('policies', [], { search })}>first page</a>}
+        {next && <a href={linkTo('policies', [], { search, page: next })}>next page</a>}
+      </nav>
     </>
   )
 }
 
+/** What is in force, emergency actions included. */
 export function limitsLine(policy: PolicyReply): string {
   if (policy.unlimited) return 'unlimited'
   return policy.limits
     .map((limit) => {
-      if (limit.capacity === 0) return 'denies everything'
-      if (limit.calendar) return `${compact(limit.capacity)} a ${limit.calendar.unit}`
+      const { capacity } = limit.inForce
+      if (capacity === 0) return 'denies everything'
+      if (limit.calendar) return `${compact(capacity)} a ${limit.calendar.unit}`
       if (limit.windowMs !== undefined)
-        return `${compact(limit.capacity)} a ${windowName(limit.windowMs)}`
-      return `${compact(limit.capacity)} at once`
+        return `${compact(capacity)} a ${windowName(limit.windowMs)}`
+      return `${compact(capacity)} at once`
     })
     .join(', ')
 }

@@ -1,37 +1,34 @@
-import { useEffect, useState } from 'preact/hooks'
 import type { PolicyReply, SharesReply } from '../../../../shared/protocol/admin-replies.ts'
-import type { UsageHistoryReply } from '../../../../shared/protocol/reading-replies.ts'
 import type { ViewProps } from '../app.tsx'
-import { age, compact, full } from '../data/format.ts'
+import { editLimit, emergency } from '../data/actions.ts'
+import { descriptorOf, tenantOf } from '../data/key-entries.ts'
+import type { KeyShares, LimitShares } from '../data/live-state.ts'
 import { usePoll } from '../data/poll.ts'
 import { linkTo } from '../data/route.ts'
-import { type SharePoint, withPoint } from '../data/sums.ts'
-import { Chart } from '../parts/chart.tsx'
-import { Flows } from '../parts/flows.tsx'
-import { Freshness, useIsStale } from '../parts/freshness.tsx'
-import { Status } from '../parts/status.tsx'
-import { Table } from '../parts/table.tsx'
+import { heardAgeMs, isSilent } from '../data/sums.ts'
+import { whyDenied } from '../data/why.ts'
+import { ActionButtons } from '../parts/action-buttons.tsx'
+import { EmergencyTable } from '../parts/emergency-table.tsx'
+import { type Aged, Freshness, useIsStale, useNowMs } from '../parts/freshness.tsx'
 import { limitsLine } from './policies.tsx'
+import { Split } from './split.tsx'
 import { UsageHistory } from './usage-history.tsx'
 
-type LimitShares = SharesReply['limits'][number]
-type KeyShares = LimitShares['keys'][number]
+type PolicyLimit = PolicyReply['limits'][number]
 
 /** One policy: how its limit is split at present, who lends to whom, and what was admitted and denied. */
 export function PolicyPage(
   props: ViewProps & { readonly domain: string; readonly policy: string },
 ) {
-  const { api, route, domain, policy } = props
-  const names = new URLSearchParams({ domain, policy })
+  const { api, route, live, domain, policy } = props
   const path = `/v1/domains/${encodeURIComponent(domain)}/policies/${encodeURIComponent(policy)}`
-  const described = usePoll<PolicyReply>(api, path, 5_000)
-  const shares = usePoll<SharesReply>(api, `/v1/shares?${names}&keys=200`, 1_000)
-  const isStale = useIsStale([shares])
-  const limits = shares.data?.limits ?? []
-  const limit = limits.find((one) => one.limit === route.query.get('limit')) ?? limits[0]
+  const described = usePoll<PolicyReply>(api, path, 2_000)
+  const limits = described.data?.limits ?? []
+  const limit = limits.find((one) => one.name === route.query.get('limit')) ?? limits[0]
+  const hot = limit && live.shares.get(limit.id)
   const asked = route.query.get('key')
-  const key =
-    limit?.keys.find((one) => one.key === asked) ?? (asked === null ? limit?.keys[0] : undefined)
+  const found = useKeyShares(props, limit, asked, hot)
+  const isStale = useIsStale([found.age])
   const linkFor = (changed: Readonly<Record<string, string | null>>): string =>
     linkTo('policies', [domain, policy], { ...Object.fromEntries(route.query), ...changed })
   return (
@@ -40,33 +37,89 @@ export function PolicyPage(
         <h1>
           {domain} / {policy}
         </h1>
-        <Freshness of={[described, shares]} />
+        <Freshness of={[described, found.age]} />
       </div>
       {described.data && <About policy={described.data} />}
-      {limit && (
-        <Choices limits={limits} limit={limit} chosen={key?.key ?? asked} linkFor={linkFor} />
-      )}
-      {limit && key && (
-        <Split
-          key={`${limit.limitId} ${key.key}`}
-          limit={limit}
-          shares={key}
-          at={shares.data?.at ?? ''}
+      {described.data && limit && (
+        <LimitView
+          {...props}
+          {...{ limits, limit, hot, asked, found, linkFor }}
+          policyReply={described.data}
         />
       )}
-      {limit && !key && (
+    </div>
+  )
+}
+
+interface FoundShares {
+  readonly shares: KeyShares | null
+  readonly at: string
+  readonly age: Aged
+}
+
+/** A limit of the policy: the split of the key that is chosen, why it is denied, and usage over time. */
+function LimitView(
+  props: ViewProps & {
+    readonly domain: string
+    readonly policy: string
+    readonly policyReply: PolicyReply
+    readonly limits: readonly PolicyLimit[]
+    readonly limit: PolicyLimit
+    readonly hot: LimitShares | undefined
+    readonly asked: string | null
+    readonly found: FoundShares
+    readonly linkFor: (changed: Readonly<Record<string, string | null>>) => string
+  },
+) {
+  const { limits, limit, hot, asked, found, linkFor } = props
+  const { shares } = found
+  const chosen = asked ?? shares?.key ?? null
+  const members = props.live.regions?.regions.map(({ region }) => region) ?? []
+  return (
+    <>
+      <Choices {...{ limits, limit, hot, linkFor, chosen }} />
+      {shares !== null && <Reason {...props} shares={shares} />}
+      <Actions {...props} chosen={chosen} />
+      <EmergencyTable {...props} actions={props.policyReply.emergency} />
+      {shares === null ? (
         <p class="hint">
           {asked === null
             ? 'No key is hot: every region decides by its base.'
             : `${asked} is not hot now: every region decides it by its base.`}
         </p>
+      ) : (
+        <Split
+          key={`${limit.id} ${shares.key}`}
+          capacity={limit.capacity}
+          {...(limit.windowMs !== undefined && { windowMs: limit.windowMs })}
+          members={members}
+          shares={shares}
+          at={found.at}
+        />
       )}
-      <UsageHistory {...props} keyName={asked} linkFor={linkFor} />
-    </div>
+      <UsageHistory {...props} members={members} limitName={limit.name} keyName={asked} />
+    </>
   )
 }
 
-export type HistoryReply = UsageHistoryReply
+/** The shares of one key: of the stream where it has them, asked for by name where it has not. */
+function useKeyShares(
+  props: ViewProps & { readonly domain: string; readonly policy: string },
+  limit: PolicyLimit | undefined,
+  asked: string | null,
+  hot: LimitShares | undefined,
+): FoundShares {
+  const { api, live, domain, policy } = props
+  const told = asked === null ? hot?.keys[0] : hot?.keys.find(({ key }) => key === asked)
+  const query = new URLSearchParams({ domain, policy, keys: '1', key: asked ?? '' })
+  const isNeeded = told === undefined && asked !== null && limit !== undefined
+  const polled = usePoll<SharesReply>(api, isNeeded ? `/v1/shares?${query}` : null, 1_000)
+  if (told !== undefined || !isNeeded) {
+    return { shares: told ?? null, at: live.regions?.at ?? '', age: live }
+  }
+  const named = polled.data?.limits.find(({ limitId }) => limitId === limit.id)
+  return { shares: named?.keys[0] ?? null, at: polled.data?.at ?? '', age: polled }
+}
 
 function About({ policy }: { readonly policy: PolicyReply }) {
   return (
@@ -87,28 +140,59 @@ function About({ policy }: { readonly policy: PolicyReply }) {
   )
 }
 
+function Actions(
+  props: Pick<ViewProps, 'api' | 'caller'> & {
+    readonly policyReply: PolicyReply
+    readonly limit: PolicyLimit
+    readonly chosen: string | null
+  },
+) {
+  const { api, caller, policyReply: policy, limit, chosen } = props
+  const value = chosen === null ? '' : tenantOf(policy, chosen)
+  const about = { domain: policy.domain, policy: policy.name, limit: limit.name, value }
+  return (
+    <fieldset class="buttons">
+      <legend class="visually-hidden">Actions on this policy</legend>
+      <ActionButtons
+        {...{ api, caller }}
+        actions={[
+          ['Edit limit', () => editLimit(policy, limit)],
+          ['Block a tenant', () => emergency('block', about)],
+          ['Allow a tenant', () => emergency('allow', about)],
+          ['Multiply', () => emergency('multiply', about)],
+          ['Fix', () => emergency('fix', about)],
+          ['Freeze loans', () => emergency('freeze', about)],
+          ['Pin split', () => emergency('pin', about)],
+        ]}
+      />
+    </fieldset>
+  )
+}
+
 function Choices(props: {
-  readonly limits: readonly LimitShares[]
-  readonly limit: LimitShares
+  readonly limits: readonly PolicyLimit[]
+  readonly limit: PolicyLimit
+  readonly hot: LimitShares | undefined
   readonly chosen: string | null
   readonly linkFor: (changed: Readonly<Record<string, string | null>>) => string
 }) {
-  const { limits, limit, chosen, linkFor } = props
+  const { limits, limit, hot, chosen, linkFor } = props
   const go = (changed: Readonly<Record<string, string | null>>): void => {
     location.hash = linkFor(changed)
   }
-  const listed = limit.keys.some(({ key }) => key === chosen)
+  const keys = hot?.keys ?? []
+  const isListed = keys.some(({ key }) => key === chosen)
   return (
     <div class="choices">
       {limits.length > 1 && (
         <label>
           Limit
           <select
-            value={limit.limit}
+            value={limit.name}
             onChange={(event) => go({ limit: event.currentTarget.value, key: null })}
           >
             {limits.map((one) => (
-              <option key={one.limit}>{one.limit}</option>
+              <option key={one.name}>{one.name}</option>
             ))}
           </select>
         </label>
@@ -116,104 +200,47 @@ function Choices(props: {
       <label>
         Key
         <select value={chosen ?? ''} onChange={(event) => go({ key: event.currentTarget.value })}>
-          {!listed && <option value={chosen ?? ''}>{chosen ?? 'none is hot'}</option>}
-          {limit.keys.map(({ key }) => (
+          {!isListed && <option value={chosen ?? ''}>{chosen ?? 'none is hot'}</option>}
+          {keys.map(({ key }) => (
             <option key={key}>{key}</option>
           ))}
         </select>
       </label>
-      {limit.keysLeftOut > 0 && <span class="hint">{limit.keysLeftOut} more hot keys</span>}
+      {hot !== undefined && hot.keysLeftOut > 0 && (
+        <a href={linkTo('keys', [], { search: '' })}>{hot.keysLeftOut} more hot keys</a>
+      )}
     </div>
   )
 }
 
-function Split(props: {
-  readonly limit: LimitShares
-  readonly shares: KeyShares
-  readonly at: string
-}) {
-  const { limit, shares, at } = props
-  const [points, setPoints] = useState<readonly SharePoint[]>([])
-  const { key, regions } = shares
-  // A point for each answer, which `at` tells apart.
-  useEffect(() => {
-    const tokens = new Map(regions.map((one) => [one.region, one.share.tokens]))
-    setPoints((last) => withPoint(last, { atS: Math.floor(Date.parse(at) / 1_000), tokens }))
-  }, [at, key])
-  const names = regions.map(({ region }) => region)
-  const sum = regions.reduce((all, one) => all + one.share.tokens, 0)
+/** Why the key is denied, where it is. */
+function Reason(
+  props: ViewProps & {
+    readonly domain: string
+    readonly policy: string
+    readonly limit: PolicyLimit
+    readonly shares: KeyShares
+    readonly policyReply: PolicyReply
+  },
+) {
+  const { live, domain, policy, limit, shares, policyReply } = props
+  const nowMs = useNowMs(1_000)
+  const denying = shares.regions.filter(({ isHungry }) => isHungry)
+  if (denying.length === 0) return null
+  const silent = (live.regions?.regions ?? [])
+    .filter((region) => isSilent(heardAgeMs(region, live, nowMs)))
+    .map(({ region }) => region)
+  const item = {
+    ...{ domain, policy, limit: limit.name, key: shares.key, isHungry: true },
+    capacity: limit.capacity,
+    windowMs: limit.windowMs ?? 1_000,
+  }
+  const actions = policyReply.emergency
   return (
-    <>
-      <h2>Split of {key}</h2>
-      <p class="sum">
-        <strong>
-          {full(sum)} of {full(limit.capacity)}
-        </strong>{' '}
-        tokens are some region's share{' '}
-        {sum > limit.capacity ? (
-          <Status tone="bad">over the limit: this is a bug</Status>
-        ) : (
-          <Status tone="good">never over the limit</Status>
-        )}
-      </p>
-      <div class="side-by-side">
-        <Chart
-          label="Share by region, tokens"
-          isStacked
-          times={points.map((point) => point.atS)}
-          series={names.map((name) => ({
-            name,
-            values: points.map((point) => point.tokens.get(name) ?? null),
-          }))}
-          ceiling={{ name: 'limit', value: limit.capacity }}
-        />
-        <Flows regions={names} loans={shares.loans} capacity={limit.capacity} />
-      </div>
-      <Table
-        caption={`Shares of ${key} by region`}
-        empty="No region reports this key."
-        rows={regions}
-        keyOf={(row) => row.region}
-        columns={[
-          { name: 'Region', cell: (row) => row.region },
-          { name: 'Share', isNumber: true, cell: (row) => full(row.share.tokens) },
-          { name: 'Base', isNumber: true, cell: (row) => full(row.base.tokens) },
-          { name: 'Demand a second', isNumber: true, cell: (row) => compact(row.demandPerSecond) },
-          { name: 'Admitted', isNumber: true, cell: (row) => compact(row.admitted) },
-          { name: 'Denied', isNumber: true, cell: (row) => compact(row.denied) },
-          {
-            name: 'State',
-            cell: (row) =>
-              row.ageMs > 3_500 ? (
-                <Status tone="bad">{`as of ${age(row.ageMs)} ago`}</Status>
-              ) : row.isHungry ? (
-                <Status tone="warn">hungry: denies, and could use more</Status>
-              ) : (
-                <Status tone="good">has what it needs</Status>
-              ),
-          },
-        ]}
-      />
-      <Table
-        caption={`Loans of ${key}`}
-        empty="Nothing is lent."
-        rows={shares.loans}
-        keyOf={(loan) => `${loan.lender} ${loan.borrower}`}
-        columns={[
-          { name: 'Lender', cell: (loan) => loan.lender },
-          { name: 'Borrower', cell: (loan) => loan.borrower },
-          { name: 'Tokens', isNumber: true, cell: (loan) => full(loan.tokens) },
-          {
-            name: 'Lapses unless extended',
-            cell: (loan) => (loan.deadline === null ? 'not known' : untilText(loan.deadline, at)),
-          },
-        ]}
-      />
-    </>
+    <p class="reason">
+      <strong>Denied in {denying.map(({ region }) => region).join(', ')}.</strong>{' '}
+      {whyDenied(item, { shares, silent, actions })}{' '}
+      <a href={linkTo('explain', [], { domain, descriptor: descriptorOf(shares.key) })}>Explain</a>
+    </p>
   )
-}
-
-function untilText(deadline: string, at: string): string {
-  const leftMs = Date.parse(deadline) - Date.parse(at)
-  return leftMs <= 0 ? 'now' : `in ${age(leftMs)}`
 }

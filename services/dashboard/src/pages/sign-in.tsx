@@ -14,7 +14,7 @@ export function SignIn(props: {
     const token = String(form.get('token') ?? '').trim()
     setBusy(true)
     try {
-      await createApi(token, () => {}).get('/v1/regions?limit=1')
+      await createApi({ token, domain: null, onSignedOut() {} }).get('/v1/whoami')
       props.onToken(token)
     } catch (err) {
       setProblem(err instanceof ApiError ? err.message : 'Admin cannot be reached; try again.')

@@ -1,83 +1,174 @@
+import type { AuditEntryReply } from '../../../../shared/protocol/admin-replies.ts'
 import type { UsageHistoryReply } from '../../../../shared/protocol/reading-replies.ts'
 import type { ViewProps } from '../app.tsx'
 import { clock, compact } from '../data/format.ts'
+import {
+  BUCKET_MS,
+  type Bucket,
+  filledHistory,
+  marksOf,
+  RESOLUTIONS,
+  type Resolution,
+  spanOf,
+} from '../data/history.ts'
 import { usePoll } from '../data/poll.ts'
-import { Chart } from '../parts/chart.tsx'
+import { linkTo } from '../data/route.ts'
+import { Chart, colourOf } from '../parts/chart.tsx'
+import { Freshness } from '../parts/freshness.tsx'
 import { Table } from '../parts/table.tsx'
 
-const RESOLUTIONS = ['second', 'minute', 'hour'] as const
-const BUCKETS = 120
-const BUCKET_MS = { second: 1_000, minute: 60_000, hour: 3_600_000 } as const
+/** Rows of the table under the charts; the charts have all. */
+const ROWS_MAX = 60
 
-/** What was admitted, denied and asked for in vain, over seconds, minutes or hours. */
+/** What was admitted, denied and asked for in vain, over seconds, minutes or hours, with what was changed meanwhile. */
 export function UsageHistory(
-  props: ViewProps & {
+  props: Pick<ViewProps, 'api' | 'route'> & {
     readonly domain: string
     readonly policy: string
+    readonly limitName: string
+    readonly members: readonly string[]
     readonly keyName: string | null
     readonly linkFor: (changed: Readonly<Record<string, string | null>>) => string
   },
 ) {
-  const { api, route, domain, policy, keyName, linkFor } = props
-  const asked = route.query.get('over')
-  const resolution = RESOLUTIONS.find((one) => one === asked) ?? 'second'
-  const query = new URLSearchParams({ domain, policy, resolution, limit: String(BUCKETS) })
+  const { api, route, domain, policy, limitName, members, keyName, linkFor } = props
+  const resolution = RESOLUTIONS.find((one) => one === route.query.get('over')) ?? 'second'
+  const held = spanOf(route.query)
+  const query = new URLSearchParams({ domain, policy, resolution, limitName, ...held })
   if (keyName !== null) query.set('key', keyName)
-  const limitName = route.query.get('limit')
-  if (limitName !== null) query.set('limitName', limitName)
-  const everyMs = resolution === 'second' ? 2_000 : 15_000
+  const everyMs = held === null && resolution === 'second' ? 1_000 : 15_000
   const history = usePoll<UsageHistoryReply>(api, `/v1/usage/history?${query}`, everyMs)
-  const items = history.data?.items ?? []
-  const perSecond = (value: number): number => (1_000 * value) / BUCKET_MS[resolution]
-  const line = (of: 'admitted' | 'denied' | 'unmet') =>
-    items.map((item) => perSecond(item.total[of]))
+  const log = new URLSearchParams({ domain, objectKind: 'policy', objectId: `${domain}/${policy}` })
+  const audit = usePoll<{ items: AuditEntryReply[] }>(api, `/v1/audit?${log}&limit=100`, 5_000)
+  const filled = filledHistory(history.data)
+  const marks = marksOf(audit.data?.items ?? [])
+  const shown = history.data && { from: history.data.from, to: history.data.to }
   return (
-    <>
-      <h2>Usage{keyName === null ? '' : ` of ${keyName}`}</h2>
+    <section aria-labelledby="usage">
+      <div class="head">
+        <h2 id="usage">Usage{keyName === null ? ' of all keys' : ` of ${keyName}`}</h2>
+        {held === null ? (
+          <Freshness of={[history]} />
+        ) : (
+          <p class="freshness stale">
+            Held: {clock(held.from)} to {clock(held.to)}.{' '}
+            <a href={linkFor({ from: null, to: null })}>Back to live</a>
+          </p>
+        )}
+      </div>
       <nav class="tabs" aria-label="Resolution">
         {RESOLUTIONS.map((one) => (
           <a
             key={one}
-            href={linkFor({ over: one })}
+            href={linkFor({ over: one, from: null, to: null })}
             aria-current={one === resolution ? 'true' : undefined}
           >
             by {one}
           </a>
         ))}
+        {keyName !== null && <a href={linkFor({ key: null })}>of all keys</a>}
+        {held === null && shown && (
+          <a href={linkFor({ ...shown, over: resolution, limit: limitName })}>hold this view</a>
+        )}
       </nav>
       {history.problem !== null && <p class="problem">{history.problem}</p>}
       {history.data?.isPartial && (
         <p class="problem">Postgres does not answer: older figures may be missing.</p>
       )}
+      <HistoryCharts {...{ resolution, filled, marks, members }} />
+      <HistoryTable {...{ resolution, filled, marks }} />
+    </section>
+  )
+}
+
+interface Shown {
+  readonly resolution: Resolution
+  readonly filled: readonly Bucket[]
+  readonly marks: ReturnType<typeof marksOf>
+}
+
+function HistoryCharts(props: Shown & { readonly members: readonly string[] }) {
+  const { resolution, filled, marks, members } = props
+  const times = filled.map(({ atMs }) => atMs / 1_000)
+  const perSecond = (value: number): number => (1_000 * value) / BUCKET_MS[resolution]
+  const line = (of: 'admitted' | 'denied' | 'unmet') =>
+    filled.map(({ item }) => perSecond(item?.total[of] ?? 0))
+  const regions = [
+    ...new Set(filled.flatMap(({ item }) => item?.regions.map((one) => one.region) ?? [])),
+  ].sort()
+  return (
+    <div class="side-by-side">
       <Chart
         label="Tokens a second"
-        times={items.map((item) => Date.parse(item.startsAt) / 1_000)}
+        times={times}
         series={[
           { name: 'admitted', values: line('admitted') },
           { name: 'denied', values: line('denied') },
           { name: 'unmet demand (estimate)', values: line('unmet') },
         ]}
+        marks={marks}
       />
-      <details>
-        <summary>The same as a table</summary>
-        <Table
-          caption={`Usage by ${resolution}`}
-          empty="Nothing was used."
-          rows={items.slice(-60).reverse()}
-          keyOf={(item) => `${item.limitId} ${item.startsAt}`}
-          columns={[
-            { name: 'From', cell: (item) => clock(item.startsAt) },
-            { name: 'Admitted', isNumber: true, cell: (item) => compact(item.total.admitted) },
-            { name: 'Denied', isNumber: true, cell: (item) => compact(item.total.denied) },
-            { name: 'Unmet', isNumber: true, cell: (item) => compact(item.total.unmet) },
-            {
-              name: 'By region',
-              cell: (item) =>
-                item.regions.map((one) => `${one.region} ${compact(one.admitted)}`).join(', '),
-            },
-          ]}
-        />
-      </details>
-    </>
+      <Chart
+        label="Admitted by region, tokens a second"
+        isStacked
+        times={times}
+        series={regions.map((name) => ({
+          name,
+          colour: colourOf(name, members),
+          values: filled.map(({ item }) =>
+            perSecond(item?.regions.find((one) => one.region === name)?.admitted ?? 0),
+          ),
+        }))}
+        marks={marks}
+      />
+    </div>
+  )
+}
+
+function HistoryTable({ resolution, filled, marks }: Shown) {
+  return (
+    <details>
+      <summary>The same as a table</summary>
+      <Table
+        caption={`Usage by ${resolution}`}
+        empty="Nothing was used."
+        rows={filled.slice(-ROWS_MAX).reverse()}
+        keyOf={({ atMs }) => String(atMs)}
+        columns={[
+          { name: 'From', cell: ({ atMs }) => clock(new Date(atMs).toISOString()) },
+          {
+            name: 'Admitted',
+            isNumber: true,
+            cell: ({ item }) => compact(item?.total.admitted ?? 0),
+          },
+          {
+            name: 'Denied',
+            isNumber: true,
+            cell: ({ item }) => compact(item?.total.denied ?? 0),
+          },
+          { name: 'Unmet', isNumber: true, cell: ({ item }) => compact(item?.total.unmet ?? 0) },
+          {
+            name: 'By region, admitted / denied',
+            cell: ({ item }) =>
+              item?.regions
+                .map((one) => `${one.region} ${compact(one.admitted)} / ${compact(one.denied)}`)
+                .join(', ') ?? '',
+          },
+          {
+            name: 'Changed',
+            cell: ({ atMs }) =>
+              marks
+                .filter(
+                  ({ atS }) => atS * 1_000 >= atMs && atS * 1_000 < atMs + BUCKET_MS[resolution],
+                )
+                .map(({ name, revision }) => (
+                  <a key={name} href={linkTo('changes', [String(revision)])}>
+                    {name}
+                  </a>
+                )),
+          },
+        ]}
+      />
+    </details>
   )
 }

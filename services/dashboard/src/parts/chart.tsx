@@ -3,15 +3,29 @@ import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
 import { compact } from '../data/format.ts'
 
+/** An instant that is marked on the axis of time, with a word. */
+export interface Mark {
+  readonly atS: number
+  readonly name: string
+}
+
 export interface Series {
   readonly name: string
   readonly values: readonly (number | null)[]
+  /** One of COLOURS; by the place in the list where it is not given. */
+  readonly colour?: string
 }
 
 /** Six colours that differ in lightness too; in the order of the regions' names. */
 export const COLOURS = ['--c1', '--c2', '--c3', '--c4', '--c5', '--c6'] as const
 
+/** Lines differ by their dashes too, as the legend shows. */
+const DASHES: readonly (readonly number[])[] = [[], [8, 4], [2, 4]]
+
 const HEIGHT_PX = 220
+
+/** Names of marks that would be written over one another are left out; the table has all. */
+const MARK_SPACE_PX = 40
 
 /**
  * Lines, or areas on top of one another, over seconds since 1970. It is a picture only: whoever shows one also shows
@@ -24,9 +38,12 @@ export function Chart(props: {
   readonly isStacked?: boolean
   /** A line across, such as the limit. */
   readonly ceiling?: { readonly name: string; readonly value: number }
+  readonly marks?: readonly Mark[]
 }) {
   const frame = useRef<HTMLDivElement>(null)
   const plot = useRef<uPlot | null>(null)
+  const marks = useRef<readonly Mark[]>([])
+  marks.current = props.marks ?? []
   const shape = `${props.series.map(({ name }) => name).join('|')}/${props.ceiling?.name ?? ''}`
   const data = dataOf(props)
   // The plot is made anew only when its shape changes.
@@ -35,7 +52,7 @@ export function Chart(props: {
     if (parent === null) return
     const make = (): void => {
       plot.current?.destroy()
-      plot.current = new uPlot(optionsOf(props, parent), dataOf(props), parent)
+      plot.current = new uPlot(optionsOf(props, parent, marks), dataOf(props), parent)
     }
     make()
     const resize = new ResizeObserver(() =>
@@ -59,9 +76,14 @@ export function Chart(props: {
       <figcaption>{props.label}</figcaption>
       <div ref={frame} role="img" aria-label={`${props.label}; the table below has the figures`} />
       <ul class="legend">
-        {props.series.map(({ name }, i) => (
+        {props.isStacked && <li class="hint">from the bottom:</li>}
+        {props.series.map(({ name, colour }, i) => (
           <li key={name}>
-            <span class="swatch" style={{ background: `var(${colourAt(i)})` }} aria-hidden="true" />
+            <span
+              class={props.isStacked ? 'swatch' : `swatch line line${i % DASHES.length}`}
+              style={{ color: `var(${colour ?? colourAt(i)})` }}
+              aria-hidden="true"
+            />
             {name}
           </li>
         ))}
@@ -76,7 +98,12 @@ export function Chart(props: {
   )
 }
 
-export function colourAt(index: number): string {
+/** The colour of a region wherever it is shown. */
+export function colourOf(region: string, members: readonly string[]): string {
+  return colourAt(Math.max(0, members.indexOf(region)))
+}
+
+function colourAt(index: number): string {
   return COLOURS[index % COLOURS.length] ?? COLOURS[0]
 }
 
@@ -98,7 +125,11 @@ function dataOf(props: ChartProps): uPlot.AlignedData {
   return [[...props.times], ...drawn, ...across] as uPlot.AlignedData
 }
 
-function optionsOf(props: ChartProps, parent: HTMLElement): uPlot.Options {
+function optionsOf(
+  props: ChartProps,
+  parent: HTMLElement,
+  marks: { readonly current: readonly Mark[] },
+): uPlot.Options {
   const style = getComputedStyle(parent)
   const colour = (name: string): string => style.getPropertyValue(name).trim()
   const order = props.series.map((_, i) => i)
@@ -114,19 +145,22 @@ function optionsOf(props: ChartProps, parent: HTMLElement): uPlot.Options {
     height: HEIGHT_PX,
     legend: { show: false },
     cursor: { show: false },
+    hooks: { draw: [(plot) => drawMarks(plot, marks.current, colour('--ink'))] },
     scales: { y: { range: (_, _min, max) => [0, Math.max(1, max * 1.1)] } },
     axes: [
-      { ...axis, values: (_, ticks) => ticks.map(timeOf) },
+      { ...axis, size: 30, values: (_, ticks) => ticks.map(timeOf) },
       { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => compact(tick)) },
     ],
     series: [
       {},
       ...order.map((i) => ({
         label: props.series[i]?.name ?? '',
-        stroke: colour(colourAt(i)),
+        stroke: colour(props.series[i]?.colour ?? colourAt(i)),
         width: 2,
         points: { show: false },
-        ...(props.isStacked && { fill: colour(colourAt(i)) }),
+        ...(props.isStacked
+          ? { fill: colour(props.series[i]?.colour ?? colourAt(i)) }
+          : { dash: [...(DASHES[i % DASHES.length] ?? [])] }),
       })),
       ...(props.ceiling
         ? [
@@ -140,6 +174,29 @@ function optionsOf(props: ChartProps, parent: HTMLElement): uPlot.Options {
         : []),
     ],
   }
+}
+
+function drawMarks(plot: uPlot, marks: readonly Mark[], ink: string): void {
+  const { ctx, bbox } = plot
+  const { min = 0, max = 0 } = plot.scales['x'] ?? {}
+  ctx.save()
+  ctx.strokeStyle = ink
+  ctx.fillStyle = ink
+  ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`
+  ctx.setLineDash([2 * devicePixelRatio, 3 * devicePixelRatio])
+  let nameEnd = Number.NEGATIVE_INFINITY
+  for (const { atS, name } of [...marks].sort((one, other) => one.atS - other.atS)) {
+    if (atS < (min ?? 0) || atS > (max ?? 0)) continue
+    const x = Math.round(plot.valToPos(atS, 'x', true))
+    ctx.beginPath()
+    ctx.moveTo(x, bbox.top)
+    ctx.lineTo(x, bbox.top + bbox.height)
+    ctx.stroke()
+    if (x < nameEnd) continue
+    ctx.fillText(name, x + 3 * devicePixelRatio, bbox.top + 12 * devicePixelRatio)
+    nameEnd = x + MARK_SPACE_PX * devicePixelRatio
+  }
+  ctx.restore()
 }
 
 function timeOf(seconds: number): string {

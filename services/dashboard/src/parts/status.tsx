@@ -1,3 +1,5 @@
+import type { ComponentChildren } from 'preact'
+
 /** A state in words with a sign, so that nothing is said by colour alone. */
 export type Tone = 'good' | 'warn' | 'bad' | 'idle'
 
@@ -16,7 +18,7 @@ export function Meter(props: {
   readonly label: string
   readonly value: string
   readonly tone: Tone
-  readonly note: string
+  readonly note: ComponentChildren
 }) {
   return (
     <div class={`meter ${props.tone}`}>

@@ -6,7 +6,10 @@ export interface Column<T> {
   readonly cell: (row: T) => ComponentChildren
 }
 
-/** A table that scrolls by itself where it is too wide, and says what it holds to screen readers. */
+/**
+ * A table that says what it holds to screen readers. It scrolls by itself where it is too wide; on a narrow screen each
+ * row is a card whose cells name their columns.
+ */
 export function Table<T>(props: {
   readonly caption: string
   readonly columns: readonly Column<T>[]
@@ -34,11 +37,15 @@ export function Table<T>(props: {
             <tr key={props.keyOf(row)}>
               {props.columns.map((column, i) =>
                 i === 0 ? (
-                  <th key={column.name} scope="row">
+                  <th key={column.name} scope="row" data-column={column.name}>
                     {column.cell(row)}
                   </th>
                 ) : (
-                  <td key={column.name} class={column.isNumber ? 'number' : undefined}>
+                  <td
+                    key={column.name}
+                    data-column={column.name}
+                    class={column.isNumber ? 'number' : undefined}
+                  >
                     {column.cell(row)}
                   </td>
                 ),

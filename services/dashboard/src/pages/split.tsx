@@ -1,0 +1,137 @@
+import { useEffect, useState } from 'preact/hooks'
+import { age, compact, full } from '../data/format.ts'
+import type { KeyShares } from '../data/live-state.ts'
+import { type SharePoint, withPoint } from '../data/sums.ts'
+import { Bars } from '../parts/bars.tsx'
+import { Chart, colourOf } from '../parts/chart.tsx'
+import { Flows, type Loan, lapseText } from '../parts/flows.tsx'
+import { Status } from '../parts/status.tsx'
+import { Table } from '../parts/table.tsx'
+
+/** A region is told of each second; figures that are older than this are marked with their age. */
+const LATE_AFTER_MS = 3_500
+
+/** How one key's limit is split at present, and how that moved since the page shows it. */
+export function Split(props: {
+  readonly capacity: number
+  /** Of the plane, in the order that gives each its colour. */
+  readonly members: readonly string[]
+  readonly windowMs?: number
+  readonly shares: KeyShares
+  readonly at: string
+}) {
+  const { capacity, members, windowMs = 1_000, shares, at } = props
+  const [points, setPoints] = useState<readonly SharePoint[]>([])
+  const { key, regions } = shares
+  // A point for each word, which `at` tells apart; an unchanged split has points too.
+  useEffect(() => {
+    if (at === '') return
+    const tokens = new Map(regions.map((one) => [one.region, one.share.tokens]))
+    setPoints((last) => withPoint(last, { atS: Math.floor(Date.parse(at) / 1_000), tokens }))
+  }, [at, key])
+  const names = regions.map(({ region }) => region)
+  const sum = regions.reduce((all, one) => all + one.share.tokens, 0)
+  const perWindow = windowMs / 1_000
+  const loans = shares.loans.map((loan) => ({
+    ...loan,
+    leftMs: loan.deadline === null ? null : Date.parse(loan.deadline) - Date.parse(at),
+  }))
+  return (
+    <>
+      <h2>Split of {key}</h2>
+      <p class="sum">
+        <strong>
+          {full(sum)} of {full(capacity)}
+        </strong>{' '}
+        tokens are some region's share{' '}
+        {sum > capacity ? (
+          <Status tone="warn">as regions told it at different instants</Status>
+        ) : (
+          <Status tone="good">within the limit</Status>
+        )}
+        {sum < capacity && (
+          <span class="hint"> {full(capacity - sum)} are on their way between regions</span>
+        )}
+      </p>
+      <div class="side-by-side">
+        <Chart
+          label="Share by region, tokens"
+          isStacked
+          times={points.map((point) => point.atS)}
+          series={names.map((name) => ({
+            name,
+            colour: colourOf(name, members),
+            values: points.map((point) => point.tokens.get(name) ?? null),
+          }))}
+          ceiling={{ name: 'limit', value: capacity }}
+        />
+        <Bars
+          unit={windowMs === 1_000 ? 'tokens a second' : 'tokens a window'}
+          bars={regions.map((one) => ({
+            name: one.region,
+            share: one.share.tokens,
+            demand: one.demandPerSecond * perWindow,
+            isHungry: one.isHungry,
+            colour: colourOf(one.region, members),
+          }))}
+        />
+        <Flows
+          regions={names.map((name) => ({ name, colour: colourOf(name, members) }))}
+          loans={loans}
+          capacity={capacity}
+        />
+      </div>
+      <ShareTable shares={shares} />
+      <LoanTable name={key} loans={loans} />
+    </>
+  )
+}
+
+function ShareTable({ shares }: { readonly shares: KeyShares }) {
+  const { key, regions } = shares
+  return (
+    <Table
+      caption={`Shares of ${key} by region`}
+      empty="No region reports this key."
+      rows={regions}
+      keyOf={(row) => row.region}
+      columns={[
+        { name: 'Region', cell: (row) => row.region },
+        { name: 'Share', isNumber: true, cell: (row) => full(row.share.tokens) },
+        { name: 'Base', isNumber: true, cell: (row) => full(row.base.tokens) },
+        { name: 'Demand a second', isNumber: true, cell: (row) => compact(row.demandPerSecond) },
+        { name: 'Admitted', isNumber: true, cell: (row) => compact(row.admitted) },
+        { name: 'Denied', isNumber: true, cell: (row) => compact(row.denied) },
+        {
+          name: 'State',
+          cell: (row) =>
+            row.ageMs > LATE_AFTER_MS ? (
+              <Status tone="bad">{`as of ${age(row.ageMs)} ago`}</Status>
+            ) : row.isHungry ? (
+              <Status tone="warn">hungry: denies, and could use more</Status>
+            ) : (
+              <Status tone="good">has what it needs</Status>
+            ),
+        },
+      ]}
+    />
+  )
+}
+
+function LoanTable(props: { readonly name: string; readonly loans: readonly Loan[] }) {
+  const { name, loans } = props
+  return (
+    <Table
+      caption={`Loans of ${name}`}
+      empty="Nothing is lent."
+      rows={loans}
+      keyOf={(loan) => `${loan.lender} ${loan.borrower}`}
+      columns={[
+        { name: 'Lender', cell: (loan) => loan.lender },
+        { name: 'Borrower', cell: (loan) => loan.borrower },
+        { name: 'Tokens', isNumber: true, cell: (loan) => full(loan.tokens) },
+        { name: 'Until', cell: (loan) => lapseText(loan.leftMs) },
+      ]}
+    />
+  )
+}

@@ -1,0 +1,122 @@
+import { describe, expect, it } from 'vitest'
+import { editLimit, emergency } from '../../../services/dashboard/src/data/actions.ts'
+import type { Api } from '../../../services/dashboard/src/data/admin-calls.ts'
+import { refusalFor } from '../../../services/dashboard/src/data/caller.ts'
+import { filledHistory, spanOf } from '../../../services/dashboard/src/data/history.ts'
+import { descriptorOf, tenantOf } from '../../../services/dashboard/src/data/key-entries.ts'
+import { counterName } from '../../../shared/core/counter-id.ts'
+import type { PolicyReply } from '../../../shared/protocol/admin-replies.ts'
+import { emergencyPutSchema } from '../../../shared/protocol/emergency.ts'
+import { policyPutSchema } from '../../../shared/protocol/policy.ts'
+import type { UsageHistoryReply } from '../../../shared/protocol/reading-replies.ts'
+
+const limit = {
+  name: 'per-second',
+  algorithm: 'token_bucket',
+  capacity: 100,
+  windowMs: 1_000,
+  burst: 20,
+  burstFollowsCapacity: false,
+  shards: 1,
+  leases: 'auto',
+  split: { eu: 60, us: 40 },
+  floorPercent: 2,
+}
+
+const policy = {
+  domain: 'api',
+  name: 'per-tenant',
+  description: '',
+  match: [{ key: 'tenant' }],
+  onStoreFailure: 'allow',
+  mode: 'strict',
+  objective: 'max-min',
+  shadow: false,
+  unlimited: false,
+  rebase: 'off',
+  acceptSmallLimits: false,
+  limits: [limit, { ...limit, name: 'other', capacity: 7 }],
+  overrideCount: 0,
+  id: 1,
+  revision: 12,
+} as unknown as PolicyReply
+
+const [first] = policy.limits as [PolicyReply['limits'][number]]
+const noApi = {} as Api
+
+describe('what the page sends', () => {
+  it('edits one limit, on the state that was read, and leaves everything else as it is', async () => {
+    const values = { capacity: '250', burst: '', 'split.eu': '50', 'split.us': '50' }
+    const change = await editLimit(policy, first).change(values, 'more', noApi)
+    expect(change).toMatchObject({ method: 'PUT', ifMatch: 12, reason: 'more' })
+    expect(change.path).toBe('/v1/domains/api/policies/per-tenant')
+    const parsed = policyPutSchema.parse(change.body)
+    expect(parsed.limits[0]).toMatchObject({ capacity: 250, split: { eu: 50, us: 50 } })
+    expect(parsed.limits[0]).not.toHaveProperty('burst')
+    expect(parsed.limits[1]).toMatchObject({ name: 'other', capacity: 7, burst: 20 })
+  })
+
+  it('is an emergency action that admin takes, of every kind', async () => {
+    const about = { domain: 'api', policy: 'per-tenant', limit: 'per-second', value: 'acme' }
+    for (const kind of ['block', 'allow', 'multiply', 'fix', 'freeze', 'pin'] as const) {
+      const action = emergency(kind, about)
+      const values = Object.fromEntries(
+        action.fields.map((field) => [field.name, field.value || '5']),
+      )
+      const { body } = await action.change(values, 'because', noApi)
+      expect(emergencyPutSchema.parse(body)).toMatchObject({
+        kind,
+        reason: 'because',
+        ttlSeconds: 3_600,
+      })
+    }
+  })
+
+  it('is not sent without its scope, which the page names', () => {
+    const caller = { actor: 'token:x', scopes: ['quota:read' as const], domains: null }
+    expect(refusalFor(caller, 'quota:write')).toMatch(/needs the scope quota:write.*has quota:read/)
+    expect(refusalFor({ ...caller, scopes: ['quota:admin'] }, 'quota:write')).toBeNull()
+  })
+})
+
+describe('a key’s name', () => {
+  const name = counterName(
+    [
+      { key: 'tenant', value: 'a=b,c' },
+      { key: 'route', value: '/x' },
+    ],
+    () => '',
+  )
+
+  it('leads to its tenant and its descriptor, whatever it is made of', () => {
+    expect(
+      tenantOf({ match: [{ key: 'route', value: '/x' }, { key: 'tenant' }] }, 'route=/x,tenant=q'),
+    ).toBe('q')
+    expect(
+      tenantOf({ match: [{ key: 'tenant' }, { key: 'route' }], overridesBy: 'tenant' }, name),
+    ).toBe('a=b,c')
+    expect(descriptorOf('tenant=acme')).toBe('tenant=acme')
+    expect(descriptorOf('#hash')).toBe('')
+    expect(tenantOf({ match: [{ key: 'tenant' }] }, '#hash')).toBe('')
+  })
+})
+
+describe('history', () => {
+  it('has a bucket for each step, those without use too', () => {
+    const reply = {
+      resolution: 'minute',
+      from: '2026-01-01T00:00:00.000Z',
+      to: '2026-01-01T00:03:00.000Z',
+      items: [{ startsAt: '2026-01-01T00:01:00.000Z' }],
+    } as unknown as UsageHistoryReply
+    const filled = filledHistory(reply)
+    expect(filled.map(({ item }) => item !== null)).toEqual([false, true, false])
+  })
+
+  it('is held only by an address with both ends', () => {
+    const from = '2026-01-01T00:00:00.000Z'
+    expect(spanOf(new URLSearchParams({ from, to: from }))).toEqual({ from, to: from })
+    expect(spanOf(new URLSearchParams({ from }))).toBeNull()
+    expect(spanOf(new URLSearchParams({ from, to: 'soon' }))).toBeNull()
+  })
+})
