@@ -24,9 +24,8 @@ import { addToolCommands } from './commands/tools.ts'
 import { addUpCommand } from './commands/up.ts'
 import { addUsageCommand } from './commands/usage.ts'
 import { CliError, EXIT } from './errors.ts'
+import { addHelp } from './help.ts'
 import { type Io, say } from './io.ts'
-
-const EXIT_HELP = 'Exit codes: 0 done, 1 failed, 2 used wrongly, 3 a check was denied.'
 
 /** Runs one command line and resolves with the exit code; every failure is told on `io.err`. */
 export async function runProgram(args: readonly string[], io: Io): Promise<number> {
@@ -75,6 +74,7 @@ function buildProgram(io: Io, setExitCode: (code: number) => void): Command {
   addAdminCommand(program, io)
   addKeysCommand(program, io)
   addContextCommand(program, io)
+  addHelp(program, io)
   addCompletionCommand(program, io)
   withExamples(program, [
     'quotaplane up',
@@ -82,7 +82,7 @@ function buildProgram(io: Io, setExitCode: (code: number) => void): Command {
     'quotaplane check --domain api tenant=acme',
     'quotaplane shares --watch',
   ])
-  return program.addHelpText('after', `\n${EXIT_HELP}`)
+  return program
 }
 
 function exitCodeOf(err: unknown, io: Io): number {

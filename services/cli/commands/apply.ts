@@ -4,6 +4,7 @@ import { describeField } from '../admin-client.ts'
 import { type ApplyOptions, applyFiles, planFiles } from '../apply-client.ts'
 import { labelsOf } from '../arguments.ts'
 import { CliError, EXIT } from '../errors.ts'
+import { withExitCodes } from '../help.ts'
 import type { Io } from '../io.ts'
 import { readFiles } from '../policy-files.ts'
 import { adminOf } from '../settings.ts'
@@ -54,10 +55,8 @@ export function addApplyCommands(
   withExamples(withAdminFlags(withFiles(diff)), [
     'quotaplane diff -f limits.yaml',
     'quotaplane diff -f policies/ --prune -l team=search',
-  ]).addHelpText(
-    'after',
-    '\nExit codes: 0 nothing differs, 1 something does, 2 it could not be found out.',
-  )
+  ])
+  withExitCodes(diff, '0 nothing differs, 1 something does, 2 it could not be found out')
 }
 
 function withFiles(command: Command): Command {

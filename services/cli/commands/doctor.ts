@@ -8,6 +8,7 @@ import {
 import { PACKAGE_VERSION } from '../../../shared/runtime/assets.ts'
 import { parseReply } from '../admin-client.ts'
 import { CliError, EXIT } from '../errors.ts'
+import { withExitCodes } from '../help.ts'
 import type { Io } from '../io.ts'
 import { outputFlags, show, type View, withOutput } from '../output.ts'
 import { adminOf } from '../settings.ts'
@@ -47,7 +48,11 @@ export function addDoctorCommand(
   ])
   command.addHelpText(
     'after',
-    '\nNeeds a token with quota:admin. Notes are for information; warnings and problems are for mending.\nExit codes: 0 nothing is amiss, 1 there are warnings or problems, 2 it could not look: admin does not answer, or refuses.',
+    '\nNeeds a token with quota:admin. Notes are for information; warnings and problems are for mending.',
+  )
+  withExitCodes(
+    command,
+    '0 nothing is amiss, 1 there are warnings or problems, 2 it could not look: admin does not answer, or refuses',
   )
 }
 

@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { policyDocumentSchema } from '../../../shared/protocol/policy.ts'
 import { documentOf } from '../../../shared/protocol/policy-document.ts'
 import { EXIT } from '../errors.ts'
+import { withExitCodes } from '../help.ts'
 import { exportEnvoy } from '../import/envoy-export.ts'
 import { type Io, say } from '../io.ts'
 import { documentOfDomain, readAllPolicies, readDescribedDomains } from '../policy-document.ts'
@@ -71,8 +72,9 @@ export function addExportCommand(
   ])
   command.addHelpText(
     'after',
-    '\nPolicies come in the order in which they were created, and applied in it elsewhere they match alike.\nExit codes: 0 all is exported, 1 something is left out or admin does not answer.',
+    '\nPolicies come in the order in which they were created, and applied in it elsewhere they match alike.',
   )
+  withExitCodes(command, '0 all is exported, 1 something is left out or admin does not answer')
 }
 
 function filesOf(

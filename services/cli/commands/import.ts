@@ -11,8 +11,8 @@ import {
   weightSteps,
   weightsOfSteps,
 } from '../../../shared/protocol/policy.ts'
-import { applyFiles } from '../apply-client.ts'
 import { CliError, EXIT } from '../errors.ts'
+import { withExitCodes } from '../help.ts'
 import { parseEnvoyConfig } from '../import/envoy-config.ts'
 import { type EnvoyFile, envoyPolicies, mergeProblems } from '../import/envoy-policies.ts'
 import type { FiledFinding, Imported, Split } from '../import/imported.ts'
@@ -21,12 +21,13 @@ import { limitadorPolicies } from '../import/limitador-policies.ts'
 import { type Io, say } from '../io.ts'
 import type { FiledPolicy } from '../policy-files.ts'
 import { adminOf } from '../settings.ts'
-import { adminFlags, printLines, withAdminFlags, withExamples } from './common.ts'
+import { applyAndTell } from './apply.ts'
+import { withExamples, withWriteFlags, writeFlags } from './common.ts'
 
 /** Findings of one kind that are shown; the rest is counted. */
 const FINDINGS_MAX = 50
 
-const importFlags = adminFlags.extend({
+const importFlags = writeFlags.extend({
   split: z.record(z.string(), z.number()).optional(),
   domain: z.array(z.tuple([z.string(), z.string()])).default([]),
   output: z.string().optional(),
@@ -102,10 +103,14 @@ function describe(command: Command, examples: readonly string[]): void {
     .option('-o, --output <folder>', 'write a file for each domain there, not to standard output')
     .option('--apply', 'create the policies, or change them to what the files say')
     .option('--partial', 'apply although something is left out')
-  withExamples(withAdminFlags(command), examples)
+  withExamples(withWriteFlags(command), examples)
+  withExitCodes(
+    command,
+    '0 all is imported, 1 something is left out or cannot be applied, 2 a file cannot be read',
+  )
   command.addHelpText(
     'after',
-    '\nWhat decides otherwise than before is listed as left out, what only looks otherwise as a note.\nExit codes: 0 all is imported, 1 something is left out or cannot be applied, 2 a file cannot be read.',
+    '\nWhat decides otherwise than before is listed as left out, what only looks otherwise as a note.',
   )
 }
 
@@ -181,17 +186,8 @@ async function applyAll(
     const where = `${policy.domain}/${policy.name}`
     return { document: policyDocumentSchema.parse(policy), where, locate: () => where }
   })
-  const { items } = await applyFiles({
-    client: adminOf(flags, io),
-    documents: { policies: filed, domains: [] },
-  })
-  printLines(
-    io,
-    items.map(
-      ({ domain, name, outcome, revision }) =>
-        `${domain}/${name} ${outcome} (revision ${revision})`,
-    ),
-  )
+  const documents = { policies: filed, domains: [] }
+  await applyAndTell({ client: adminOf(flags, io), documents }, flags, io)
 }
 
 function documentsOf(policies: readonly PolicyInput[]): string {

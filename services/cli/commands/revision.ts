@@ -9,6 +9,7 @@ import {
 } from '../../../shared/protocol/revisions.ts'
 import { describeField, parseReply } from '../admin-client.ts'
 import { CliError, EXIT } from '../errors.ts'
+import { withExitCodes } from '../help.ts'
 import type { Io } from '../io.ts'
 import { outputFlags, show, withOutput } from '../output.ts'
 import { adminOf } from '../settings.ts'
@@ -143,10 +144,8 @@ function addDiff(revision: Command, io: Io, setExitCode: (code: number) => void)
   withExamples(withAdminFlags(command), [
     'quotaplane revision diff 412',
     'quotaplane revision diff 412 --against 400',
-  ]).addHelpText(
-    'after',
-    '\nExit codes: 0 nothing differs, 1 something does, 2 it could not be found out.',
-  )
+  ])
+  withExitCodes(command, '0 nothing differs, 1 something does, 2 it could not be found out')
 }
 
 function addRollback(program: Command, io: Io): void {

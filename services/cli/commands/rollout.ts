@@ -8,6 +8,7 @@ import {
 } from '../../../shared/protocol/rollout-reply.ts'
 import { type AdminClient, parseReply } from '../admin-client.ts'
 import { CliError, EXIT } from '../errors.ts'
+import { withExitCodes } from '../help.ts'
 import { type Io, say } from '../io.ts'
 import { formatOf, outputFlags, rendered, type View, withOutput } from '../output.ts'
 import { adminOf } from '../settings.ts'
@@ -41,10 +42,6 @@ export function addRolloutCommand(
       `how long to watch (default: ${TIMEOUT_DEFAULT_SECONDS})`,
       wholeNumber(1, TIMEOUT_MAX_SECONDS),
     )
-    .addHelpText(
-      'after',
-      '\nExit codes: 0 applied everywhere, 1 not yet or not everywhere, 2 it could not be found out.',
-    )
     .action(async (revision: number | undefined, options: unknown) => {
       const flags = flagsSchema.parse(options)
       const shown = await show(flags, revision ?? 'latest', io).catch((err: unknown) => {
@@ -52,6 +49,10 @@ export function addRolloutCommand(
       })
       setExitCode(shown.isComplete ? EXIT.ok : EXIT.failure)
     })
+  withExitCodes(
+    command,
+    '0 applied everywhere, 1 not yet or not everywhere, 2 it could not be found out',
+  )
   withExamples(withOutput(withAdminFlags(command)), [
     'quotaplane rollout status',
     'quotaplane rollout status 42 --watch --timeout 10 && echo applied everywhere',
