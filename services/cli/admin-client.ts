@@ -108,13 +108,17 @@ export class AdminClient {
 
   /**
    * The lines of an answer that goes on for as long as admin sends: JSON lines, or a stream of events. Only its
-   * beginning has a deadline. Ends when the other side does; rejects when it breaks off.
+   * beginning has a deadline. Ends when the other side does; rejects when it breaks off, as it does by `until`.
    */
-  async *lines(path: string, headers: Readonly<Record<string, string>>): AsyncGenerator<string> {
+  async *lines(
+    path: string,
+    headers: Readonly<Record<string, string>>,
+    until?: AbortSignal,
+  ): AsyncGenerator<string> {
     const what = `GET ${path}`
     const late = new AbortController()
     const timer = setTimeout(() => late.abort(), CALL_TIMEOUT_MS)
-    const signals = this.#signal === undefined ? [late.signal] : [late.signal, this.#signal]
+    const signals = [late.signal, this.#signal, until].filter((one) => one !== undefined)
     const request = { method: 'GET', path, headers } as const
     const response = await this.#fetch(request, what, AbortSignal.any(signals)).finally(() =>
       clearTimeout(timer),

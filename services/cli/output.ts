@@ -10,6 +10,7 @@ import { z } from 'zod'
 import { unreachable } from '../../shared/core/assert.ts'
 import { CliError, EXIT } from './errors.ts'
 import { type Io, say } from './io.ts'
+import { type Live, Pulse } from './pulse.ts'
 import { table } from './table.ts'
 
 export const OUTPUT_FORMATS = ['table', 'json', 'yaml', 'name'] as const
@@ -25,7 +26,7 @@ export const outputFlags = z.object({
   output: z.enum(OUTPUT_FORMATS).optional(),
   headers: z.boolean().default(true),
   watch: z.boolean().default(false),
-  interval: z.number().default(INTERVAL_S_MIN),
+  interval: z.number().optional(),
 })
 export type OutputFlags = Readonly<z.infer<typeof outputFlags>>
 
@@ -42,6 +43,13 @@ export interface View {
   readonly notes?: readonly string[]
 }
 
+export interface ShowOptions {
+  /** Form where none is asked for. */
+  readonly usual?: OutputFormat
+  /** What is watched changes with these events of admin; absent: it is looked at by the clock. */
+  readonly live?: Live
+}
+
 /** Adds -o, --no-headers and, where it is not there yet, --json. */
 export function withOutput(command: Command): Command {
   if (!command.options.some(({ long }) => long === '--json')) {
@@ -56,7 +64,11 @@ export function withOutput(command: Command): Command {
 export function withWatch(command: Command): Command {
   return command
     .option('--watch', 'show it again and again, until Ctrl-C; JSON lines where nobody watches')
-    .option('--interval <seconds>', 'time between two looks (with --watch)', intervalOf)
+    .option(
+      '--interval <seconds>',
+      'least time between two looks (with --watch; default: with every change)',
+      intervalOf,
+    )
 }
 
 function intervalOf(text: string): number {
@@ -76,7 +88,7 @@ export async function show(
   io: Io,
   flags: OutputFlags,
   read: () => Promise<View> | View,
-  usual: OutputFormat = 'table',
+  { usual = 'table', live }: ShowOptions = {},
 ): Promise<void> {
   const format = formatOf(flags, io, usual)
   if (!flags.watch) {
@@ -84,11 +96,14 @@ export async function show(
     return
   }
   const draw = (view: View): void => drawWatched(io, format, rendered(view, format, flags))
+  const pulse = new Pulse({ live, intervalS: flags.interval, signal: io.signal })
   try {
     draw(await read())
-    while (await paused(flags.interval, io.signal)) await look(io, read, draw)
+    while (await pulse.next()) await look(io, read, draw)
   } catch (err) {
     if (!io.signal.aborted) throw err
+  } finally {
+    pulse.close()
   }
 }
 

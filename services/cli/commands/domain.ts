@@ -54,10 +54,11 @@ function addList(domain: Command, io: Io): void {
       const client = adminOf(flags, io)
       const wanted = Object.entries(flags.labels ?? {}).map((pair) => pair.join('='))
       const query = wanted.length === 0 ? '' : `&labels=${encodeURIComponent(wanted.join(','))}`
-      await show(io, flags, async () => {
+      const read = async (): Promise<View> => {
         const pages = await client.readPages(`/v1/domains?limit=100${query}`, domainListSchema)
         return listView(pages.flatMap(({ items }) => items))
-      })
+      }
+      await show(io, flags, read, { live: { client, events: ['revisions'] } })
     })
   withExamples(withWatch(withOutput(withAdminFlags(command))), [
     'quotaplane domain list',
@@ -78,7 +79,7 @@ function addGet(domain: Command, io: Io): void {
         const isJson = formatOf(flags, io, 'yaml') === 'json'
         return { ...listView([found]), data: isJson ? found : documentOfDomain(found) }
       }
-      await show(io, flags, read, 'yaml')
+      await show(io, flags, read, { usual: 'yaml' })
     })
   withExamples(withOutput(withAdminFlags(command)), [
     'quotaplane domain get api',

@@ -16,10 +16,11 @@ export function addRegionLags(region: Command, io: Io): void {
     .action(async (options: unknown) => {
       const flags = flagsSchema.parse(options)
       const client = adminOf(flags, io)
-      await show(io, flags, async () => {
+      const read = async (): Promise<View> => {
         const { body } = await client.call({ method: 'GET', path: '/v1/lags' })
         return lagsView(parseReply(lagsReplySchema, body))
-      })
+      }
+      await show(io, flags, read, { live: { client, events: ['regions'] } })
     })
   withExamples(withWatch(withOutput(withAdminFlags(command))), [
     'quotaplane region lags',

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { type OverrideReply, overrideListSchema } from '../../../shared/protocol/admin-replies.ts'
 import { numbersOf, overridePath, parsePolicyId, policyPath } from '../arguments.ts'
 import type { Io } from '../io.ts'
-import { outputFlags, show, withOutput, withWatch } from '../output.ts'
+import { outputFlags, show, type View, withOutput, withWatch } from '../output.ts'
 import { adminOf } from '../settings.ts'
 import { grouped } from '../table.ts'
 import { adminFlags, withAdminFlags, withExamples, withWriteFlags, writeFlags } from './common.ts'
@@ -66,9 +66,10 @@ function addList(override: Command, io: Io): void {
     .argument('<domain/name>', 'the policy')
     .action(async (id: string, options: unknown) => {
       const flags = listFlags.parse(options)
-      const path = `${policyPath(parsePolicyId(id))}/overrides?limit=100`
+      const policy = parsePolicyId(id)
+      const path = `${policyPath(policy)}/overrides?limit=100`
       const client = adminOf(flags, io)
-      await show(io, flags, async () => {
+      const read = async (): Promise<View> => {
         const pages = await client.readPages(path, overrideListSchema)
         const overrides = pages.flatMap((page) => page.items)
         return {
@@ -77,7 +78,9 @@ function addList(override: Command, io: Io): void {
           rows: overrides.map(rowOf),
           names: overrides.map(({ value }) => value),
         }
-      })
+      }
+      const live = { client, events: ['revisions'], domain: policy.domain } as const
+      await show(io, flags, read, { live })
     })
   withExamples(withWatch(withOutput(withAdminFlags(command))), [
     'quotaplane override list api/per-tenant',

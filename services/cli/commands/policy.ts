@@ -74,7 +74,7 @@ function addGet(policy: Command, io: Io): void {
           const isJson = formatOf(flags, io, 'yaml') === 'json'
           return { ...listView([policy]), data: isJson ? body : documentOf(policy) }
         },
-        'yaml',
+        { usual: 'yaml' },
       )
     })
   withExamples(withOutput(withAdminFlags(command)), [
@@ -91,13 +91,15 @@ function addList(policy: Command, io: Io): void {
     .action(async (options: unknown) => {
       const flags = listFlags.parse(options)
       const client = adminOf(flags, io)
-      await show(io, flags, async () => {
+      const read = async (): Promise<View> => {
         const pages = await client.readPages(
           ofDomain('/v1/policies?limit=100', flags),
           policyListSchema,
         )
         return listView(pages.flatMap((page) => page.items))
-      })
+      }
+      const { domain } = flags
+      await show(io, flags, read, { live: { client, events: ['revisions'], domain } })
     })
   withExamples(withWatch(withOutput(withAdminFlags(command))), [
     'quotaplane policy list',

@@ -9,7 +9,7 @@ import { parseReply } from '../admin-client.ts'
 import { regionPath } from '../arguments.ts'
 import { CliError, EXIT } from '../errors.ts'
 import type { Io } from '../io.ts'
-import { outputFlags, show, withOutput, withWatch } from '../output.ts'
+import { outputFlags, show, type View, withOutput, withWatch } from '../output.ts'
 import { registerRegions } from '../plane/register.ts'
 import { adminOf } from '../settings.ts'
 import {
@@ -50,7 +50,7 @@ function addList(region: Command, io: Io): void {
     .action(async (options: unknown) => {
       const flags = listFlags.parse(options)
       const client = adminOf(flags, io)
-      await show(io, flags, async () => {
+      const read = async (): Promise<View> => {
         const pages = await client.readPages('/v1/regions', regionListSchema)
         const regions = pages.flatMap((page) => page.items)
         return {
@@ -64,7 +64,8 @@ function addList(region: Command, io: Io): void {
           ]),
           names: regions.map(({ id }) => id),
         }
-      })
+      }
+      await show(io, flags, read, { live: { client, events: ['regions', 'revisions'] } })
     })
   withExamples(withWatch(withOutput(withAdminFlags(command))), [
     'quotaplane region list',

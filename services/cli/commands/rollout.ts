@@ -14,6 +14,7 @@ import { formatOf, outputFlags, rendered, type View, withOutput } from '../outpu
 import { adminOf } from '../settings.ts'
 import { adminFlags, wholeNumber, withAdminFlags, withExamples } from './common.ts'
 
+/** By the clock and not by the live stream, which tells of it once a second: a rollout is over in less. */
 const WATCH_EVERY_MS = 250
 
 const TIMEOUT_DEFAULT_SECONDS = 60

@@ -20,7 +20,10 @@ export function addSharesCommand(program: Command, io: Io): void {
     .action(async (options: unknown) => {
       const flags = flagsSchema.parse(options)
       const client = adminOf(flags, io)
-      await show(io, flags, async () => sharesView(await readShares(client, flags.domain)))
+      const { domain } = flags
+      await show(io, flags, async () => sharesView(await readShares(client, domain)), {
+        live: { client, events: ['shares', 'regions'], domain },
+      })
     })
   withExamples(withWatch(withOutput(withAdminFlags(command))), [
     'quotaplane shares',

@@ -52,18 +52,20 @@ export function addUsageTop(usage: Command, io: Io): void {
       const flags = topFlags.parse(options)
       const client = adminOf(flags, io)
       const policy = flags.policy === undefined ? undefined : parsePolicyId(flags.policy)
+      const domain = policy?.domain ?? flags.domain
       const query = queryOf({
         by: flags.by,
-        domain: policy?.domain ?? flags.domain,
+        domain,
         policy: policy?.name,
         region: flags.region,
         seconds: flags.seconds,
         limit: flags.lines,
       })
-      await show(io, flags, async () => {
+      const read = async (): Promise<View> => {
         const { body } = await client.call({ method: 'GET', path: `/v1/usage/top?${query}` })
         return topView(parseReply(usageTopReplySchema, body))
-      })
+      }
+      await show(io, flags, read, { live: { client, events: ['usage', 'regions'], domain } })
     })
   withExamples(withWatch(withOutput(withAdminFlags(command))), [
     'quotaplane usage top --by denial',
@@ -111,9 +113,9 @@ export function addUsageHistory(usage: Command, io: Io): void {
       const { domain, name: policy } = parsePolicyId(id)
       const { resolution, limitName, key, region, from, to } = flags
       const query = queryOf({ domain, policy, resolution, limitName, key, region, from, to })
-      await show(io, flags, async () =>
-        historyView(await client.readPages(`/v1/usage/history?${query}`, usageHistoryReplySchema)),
-      )
+      const read = async (): Promise<View> =>
+        historyView(await client.readPages(`/v1/usage/history?${query}`, usageHistoryReplySchema))
+      await show(io, flags, read, { live: { client, events: ['usage', 'regions'], domain } })
     })
   withExamples(withWatch(withOutput(withAdminFlags(command))), [
     'quotaplane usage history api/per-tenant',

@@ -24,11 +24,13 @@ export function addUsageCommand(program: Command, io: Io): void {
     .action(async (options: unknown) => {
       const flags = flagsSchema.parse(options)
       const client = adminOf(flags, io)
-      await show(io, flags, async () => {
+      const { domain } = flags
+      const read = async (): Promise<View> => {
         const pages = await client.readPages(ofDomain('/v1/usage', flags), usageReplySchema)
         const limits = pages.flatMap((page) => page.limits)
         return usageView({ at: pages[0]?.at, regions: pages[0]?.regions, limits })
-      })
+      }
+      await show(io, flags, read, { live: { client, events: ['usage', 'regions'], domain } })
     })
   withExamples(withWatch(withOutput(withAdminFlags(command))), [
     'quotaplane usage',
