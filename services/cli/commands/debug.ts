@@ -21,6 +21,7 @@ const TIMEOUT_MS = 5_000
 /** While watching, a sample outlives a lost answer or two, and ends by itself when this command is killed. */
 const WATCHED_SECONDS = 10
 const SECONDS_DEFAULT = 60
+const INTERVAL_S = 1
 
 const flagsSchema = outputFlags.extend({
   sample: z.number().optional(),
@@ -98,7 +99,7 @@ async function showOnce(io: Io, log: EnforcerLog, flags: Flags): Promise<void> {
 
 /** Each look asks for what came after the last one; the sample ends with it. */
 async function watch(io: Io, log: EnforcerLog, flags: Flags): Promise<void> {
-  const { sample, interval } = flags
+  const { sample, interval = INTERVAL_S } = flags
   const seconds = Math.max(WATCHED_SECONDS, 2 * Math.ceil(interval))
   let after: number | null = null
   try {
