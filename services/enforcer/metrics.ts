@@ -1,9 +1,11 @@
 import type { Decision, DecisionReason } from '../../shared/core/decision.ts'
+import { systemClock } from '../../shared/runtime/clock.ts'
 import type { Loop } from '../../shared/runtime/every.ts'
-import { counter, gauge, type Registry } from '../../shared/runtime/metrics.ts'
-import { type Timings, timings } from '../../shared/runtime/tracing/exemplars.ts'
+import { gauge, type Registry } from '../../shared/runtime/metrics.ts'
+import { type Cell, Tally } from '../../shared/runtime/tally.ts'
+import { timings } from '../../shared/runtime/tracing/exemplars.ts'
 import type { Tracer } from '../../shared/runtime/tracing/tracer.ts'
-import { type Cell, Tally } from './tally.ts'
+import { CheckTimer } from './check-timer.ts'
 
 /** Why a decision was made without the store. */
 export type DegradedReason = 'store_unavailable' | 'store_skipped' | 'policy_stale'
@@ -39,9 +41,7 @@ export interface EnforcerMetrics {
   readonly giveBacks: Readonly<Record<'done' | 'failed', Cell>>
   readonly refunds: Readonly<Record<'refunded' | 'repeated' | 'too_late', Cell>>
   readonly releases: Cell
-  /** Checks begun; told of nowhere. */
-  readonly begun: Cell
-  readonly duration: Timings
+  readonly timer: Pick<CheckTimer, 'begin' | 'end'>
   cellsOf(policy: string): PolicyCells
 }
 
@@ -65,23 +65,33 @@ const POLICY_LABELS_MAX = 1_000
 
 /** With a tracer durations show traces. */
 export function createEnforcerMetrics(registry: Registry, tracer?: Tracer): EnforcerMetrics {
-  const checks = tally(registry, 'quotaplane_checks_total', {
+  const checks = new Tally(registry, {
+    name: 'quotaplane_checks_total',
     help: 'Checks answered; an error is one that got no decision.',
     labels: ['outcome'],
   })
-  const count = (name: string, help: string): Cell => tally(registry, name, { help }).cell({})
-  const storeErrors = tally(registry, 'quotaplane_store_errors_total', {
+  const count = (name: string, help: string): Cell => new Tally(registry, { name, help }).cell({})
+  const storeErrors = new Tally(registry, {
+    name: 'quotaplane_store_errors_total',
     help: 'Calls of the store that decided nothing, by error code.',
     labels: ['code'],
   })
-  const refunds = tally(registry, 'quotaplane_refunds_total', {
+  const refunds = new Tally(registry, {
+    name: 'quotaplane_refunds_total',
     help: 'Checks whose callers asked for their tokens back, by what became of it.',
     labels: ['outcome'],
   })
-  const giveBacks = tally(registry, 'quotaplane_give_backs_total', {
+  const giveBacks = new Tally(registry, {
+    name: 'quotaplane_give_backs_total',
     help: 'Slot groups given their tokens back because another group denied the check.',
     labels: ['outcome'],
   })
+  const named = {
+    name: 'quotaplane_check_duration_seconds',
+    help: 'Time from a parsed check to its answer, of one check in 16.',
+    buckets: DURATION_BUCKETS,
+  }
+  const durations = timings(registry, named, tracer)
   return {
     checks: {
       allowed: checks.cell({ outcome: 'allowed' }),
@@ -112,16 +122,7 @@ export function createEnforcerMetrics(registry: Registry, tracer?: Tracer): Enfo
       done: giveBacks.cell({ outcome: 'done' }),
       failed: giveBacks.cell({ outcome: 'failed' }),
     },
-    begun: { count: 0 },
-    duration: timings(
-      registry,
-      {
-        name: 'quotaplane_check_duration_seconds',
-        help: 'Time from a parsed check to its answer, of one check in 16.',
-        buckets: DURATION_BUCKETS,
-      },
-      tracer,
-    ),
+    timer: new CheckTimer(durations, systemClock),
     cellsOf: policyCells(registry),
   }
 }
@@ -193,15 +194,18 @@ function observeLoops(registry: Registry, loops: () => readonly Loop[]): void {
 }
 
 function policyCells(registry: Registry): (policy: string) => PolicyCells {
-  const decisions = tally(registry, 'quotaplane_decisions_total', {
+  const decisions = new Tally(registry, {
+    name: 'quotaplane_decisions_total',
     help: 'Decisions of single limits, by policy.',
     labels: ['policy', 'outcome', 'reason'],
   })
-  const degraded = tally(registry, 'quotaplane_degraded_decisions_total', {
+  const degraded = new Tally(registry, {
+    name: 'quotaplane_degraded_decisions_total',
     help: 'Decisions made without the store, by why it did not decide.',
     labels: ['policy', 'reason'],
   })
-  const watched = tally(registry, 'quotaplane_watched_decisions_total', {
+  const watched = new Tally(registry, {
+    name: 'quotaplane_watched_decisions_total',
     help: 'What limits that are watched and not enforced would have decided, by policy.',
     labels: ['policy', 'kind', 'outcome'],
   })
@@ -249,21 +253,4 @@ function policyCells(registry: Registry): (policy: string) => PolicyCells {
     known.set(label, cells)
     return cells
   }
-}
-
-function tally<Label extends string = never>(
-  registry: Registry,
-  name: string,
-  options: { readonly help: string; readonly labels?: readonly Label[] },
-): Tally<Label> {
-  const cells = new Tally<Label>()
-  counter<Label>(registry, {
-    name,
-    help: options.help,
-    labelNames: options.labels ?? [],
-    collect() {
-      cells.flush(this)
-    },
-  })
-  return cells
 }

@@ -25,9 +25,6 @@ export interface CheckRunner {
   readonly observer: CheckObserver
 }
 
-/** One check in so many is timed: reading the clock twice and entering the time cost more than the bookkeeping of a check. */
-const TIMED_OF = 16
-
 /** Decides `ask` within the bound on checks in flight, and times some. Rejects as `decide` does. */
 export function runCheck(runner: CheckRunner, ask: Ask): Promise<Verdict> {
   return new Promise((resolve, reject) => runCheckThen(runner, ask, { resolve, reject }))
@@ -43,12 +40,12 @@ export function runCheckThen(
     waiter.reject(new QuotaError('QUOTA_OVERLOADED', 'too many checks are waiting for an answer'))
     return
   }
+  const { timer } = context.metrics
   inFlight.count++
-  const startedMs = context.metrics.begun.count++ % TIMED_OF === 0 ? performance.now() : null
+  const beganMs = timer.begin()
   const end = (): void => {
     inFlight.count--
-    if (startedMs === null) return
-    context.metrics.duration.observe((performance.now() - startedMs) / 1_000)
+    if (beganMs !== null) timer.end(beganMs)
   }
   const told = observer.looking === 0 ? waiter : observer.observe(ask, waiter)
   decideThen(context, ask, {

@@ -97,7 +97,7 @@ async function openEnforcer(serving: Serving): Promise<Enforcer> {
       config.ENFORCER_TLS_KEY,
       config.ENFORCER_TLS_CLIENT_CA,
     ),
-    metricsText: worker === null ? undefined : metricsOfAll,
+    metricsText: worker === null ? undefined : () => metricsOfAll(registry),
     loopStalls,
     isRunning: () => life.isRunning(),
     headers: parseHeaderChoice(config.RATE_LIMIT_HEADERS) ?? DRAFT_HEADERS,

@@ -5,9 +5,9 @@
  * passes a signal on. They share nothing else; each is an enforcer of its own to the region, by its own id.
  */
 import cluster, { type Worker } from 'node:cluster'
-import { AggregatorRegistry, type Registry } from 'prom-client'
 import type { Lifecycle } from '../../shared/runtime/lifecycle.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
+import { joinFamilies, type ServiceRegistry } from '../../shared/runtime/metrics.ts'
 
 /** One that ends at once again and again must not keep the processor from the others. */
 const RESTART_MS_MIN = 100
@@ -26,8 +26,8 @@ type Message =
   | { readonly kind: 'stop' }
   /** A worker asks for the metrics of all; the first process asks each for its own. */
   | { readonly kind: 'ask-all' | 'ask-one'; readonly id: number }
-  | { readonly kind: 'all'; readonly id: number; readonly text: string }
-  | { readonly kind: 'one'; readonly id: number; readonly metrics: object[] }
+  | { readonly kind: 'all'; readonly id: number; readonly families: string[] }
+  | { readonly kind: 'one'; readonly id: number; readonly families: string[] }
 
 /** Starts `count` workers, and keeps as many until the service shuts down. */
 export async function keepWorkers(options: {
@@ -77,25 +77,26 @@ function stopped(worker: Worker): Promise<void> {
   })
 }
 
-const gathering = new Map<number, (metrics: object[]) => void>()
+const gathering = new Map<number, (families: string[]) => void>()
 let asked = 0
 
 function answer(worker: Worker, message: Message): void {
-  if (message.kind === 'one') gathering.get(message.id)?.(message.metrics)
+  if (message.kind === 'one') gathering.get(message.id)?.(message.families)
   if (message.kind !== 'ask-all') return
-  void gather().then((text) => {
-    if (worker.isConnected()) worker.send({ kind: 'all', id: message.id, text } satisfies Message)
+  void gather().then((families) => {
+    if (!worker.isConnected()) return
+    worker.send({ kind: 'all', id: message.id, families } satisfies Message)
   })
 }
 
-async function gather(): Promise<string> {
+async function gather(): Promise<string[]> {
   const id = ++asked
-  const all: object[][] = []
+  const all: string[][] = []
   const expected = workers().filter((one) => one.isConnected())
   const isWhole = new Promise<void>((resolve) => {
     const timer = setTimeout(resolve, METRICS_MS)
-    gathering.set(id, (metrics) => {
-      all.push(metrics)
+    gathering.set(id, (families) => {
+      all.push(families)
       if (all.length < expected.length) return
       clearTimeout(timer)
       resolve()
@@ -104,11 +105,11 @@ async function gather(): Promise<string> {
   for (const one of expected) one.send({ kind: 'ask-one', id } satisfies Message)
   await isWhole
   gathering.delete(id)
-  return await AggregatorRegistry.aggregate(all).metrics()
+  return joinFamilies(all)
 }
 
 /** Heeds the first process: stops when it says so or is gone, and tells it what is counted here. */
-export function obeyFirstProcess(registry: Registry): void {
+export function obeyFirstProcess(registry: ServiceRegistry): void {
   const stop = (): void => void process.kill(process.pid, 'SIGTERM')
   process.once('disconnect', stop)
   process.on('message', (message: Message) => {
@@ -117,21 +118,21 @@ export function obeyFirstProcess(registry: Registry): void {
       stop()
     }
     if (message.kind === 'ask-one') {
-      void registry.getMetricsAsJSON().then((metrics) => {
-        process.send?.({ kind: 'one', id: message.id, metrics } satisfies Message)
+      void registry.families().then((families) => {
+        process.send?.({ kind: 'one', id: message.id, families } satisfies Message)
       })
     }
   })
 }
 
 /** The metrics of all workers, each with its number as the label `worker`. */
-export function metricsOfAll(): Promise<string> {
+export function metricsOfAll(registry: ServiceRegistry): Promise<string> {
   const id = ++asked
   return new Promise((resolve) => {
     const listen = (message: Message): void => {
       if (message.kind !== 'all' || message.id !== id) return
       process.off('message', listen)
-      resolve(message.text)
+      resolve(registry.textOf(message.families))
     }
     process.on('message', listen)
     process.send?.({ kind: 'ask-all', id } satisfies Message)

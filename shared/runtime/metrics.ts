@@ -8,15 +8,81 @@ import {
   type HistogramConfiguration,
   Registry,
 } from 'prom-client'
+import { counterName, isWritten, labelsText, type TextFormat } from './tally.ts'
+
+/** A registry whose metrics may write their own text (`tally.ts`). */
+export class ServiceRegistry extends Registry {
+  readonly #common: string
+
+  constructor(labels: Readonly<Record<string, string>>) {
+    super()
+    this.setDefaultLabels(labels)
+    this.#common = labelsText(labels)
+  }
+
+  override async metrics(): Promise<string> {
+    return this.textOf(await this.families())
+  }
+
+  /** The text of each metric with all of its series: two lines about it, then one for each. */
+  families(): Promise<string[]> {
+    const format = this.#format
+    return Promise.all(
+      this.getMetricsAsArray().map(async (metric) => {
+        if (isWritten(metric)) return metric.written(this.#common, format)
+        const text = await this.getSingleMetricAsString(metric.name)
+        const isCounter = String(metric.type) === 'counter'
+        return isCounter && format === 'openmetrics' ? openCounter(metric.name, text) : text
+      }),
+    )
+  }
+
+  /** What `/metrics` says of `families`, of this registry or of several. */
+  textOf(families: readonly string[]): string {
+    return this.#format === 'prometheus'
+      ? `${families.join('\n\n')}\n`
+      : `${families.join('\n')}\n# EOF\n`
+  }
+
+  get #format(): TextFormat {
+    const type: string = this.contentType
+    return type === Registry.OPENMETRICS_CONTENT_TYPE ? 'openmetrics' : 'prometheus'
+  }
+}
+
+/** prom-client appends `_total` to each series of a counter, and takes it off the name only in a reading of all. */
+function openCounter(name: string, text: string): string {
+  const short = counterName(name, 'openmetrics')
+  return text
+    .split('\n')
+    .map((line) => {
+      if (!line.startsWith('#')) return `${short}_total${line.slice(`${name}_total`.length)}`
+      return line.replace(` ${name} `, ` ${short} `)
+    })
+    .join('\n')
+}
+
+/** The families of several registries, each metric once. Their labels must tell the registries apart. */
+export function joinFamilies(all: readonly (readonly string[])[]): string[] {
+  const byHead = new Map<string, string[]>()
+  for (const family of all.flat()) {
+    const [help, type, ...series] = family.split('\n')
+    const head = `${help}\n${type}`
+    byHead.set(head, [...(byHead.get(head) ?? []), ...series])
+  }
+  return [...byHead].map(([head, series]) => [head, ...series].join('\n'))
+}
 
 /**
  * A registry of one process's own, so that several apps can live in one test process.
  *
  * `defaults` adds the process and Node.js metrics.
  */
-export function createRegistry(labels: Record<string, string>, defaults: boolean): Registry {
-  const registry = new Registry()
-  registry.setDefaultLabels(labels)
+export function createRegistry(
+  labels: Readonly<Record<string, string>>,
+  defaults: boolean,
+): ServiceRegistry {
+  const registry = new ServiceRegistry(labels)
   if (defaults) collectDefaultMetrics({ register: registry })
   return registry
 }

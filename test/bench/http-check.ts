@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import Fastify from 'fastify'
 import { startServer } from '../support/server-process.ts'
 import { latencyMsP99, requestsPerSecond } from './http-load.ts'
-import type { Contest } from './measure.ts'
+import type { Prepared } from './measure.ts'
 import { bucketPolicy, startBenchRegion } from './region.ts'
 
 const SELF = fileURLToPath(import.meta.url)
@@ -21,11 +21,6 @@ async function serveEcho(): Promise<void> {
   const app = Fastify()
   app.post('/v1/check', async (req) => req.body)
   process.stdout.write(`"url":"${await app.listen({ port: 0 })}"\n`)
-}
-
-interface Prepared {
-  readonly contest: Contest
-  stop(): Promise<void>
 }
 
 export async function httpCheck(): Promise<Prepared> {

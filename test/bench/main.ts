@@ -10,13 +10,12 @@ import { grpcCheck } from './grpc-check.ts'
 import { hotKey, hotKeyRedisCalls } from './hot-key.ts'
 import { httpCheck, httpCheckP99 } from './http-check.ts'
 import { keyMemory } from './key-memory.ts'
-import { type Contest, type Measurement, measure, ROUNDS_MIN } from './measure.ts'
+import { type Measurement, measure, type Prepared, ROUNDS_MIN } from './measure.ts'
 import { metricsCost } from './metrics-cost.ts'
 import { policyMatch } from './policy-match.ts'
+import { scrape } from './scrape.ts'
 
-type Prepared = Promise<{ readonly contest: Contest; stop(): Promise<void> }>
-
-const BENCHES: Readonly<Record<string, () => Prepared>> = {
+const BENCHES: Readonly<Record<string, () => Promise<Prepared>>> = {
   'distinct-keys': distinctKeys,
   'hot-key': hotKey,
   'hot-key-redis-calls': hotKeyRedisCalls,
@@ -24,6 +23,7 @@ const BENCHES: Readonly<Record<string, () => Prepared>> = {
   'http-check-p99': httpCheckP99,
   'grpc-check': grpcCheck,
   'metrics-cost': metricsCost,
+  scrape,
   'key-memory': keyMemory,
   'policy-match': policyMatch,
 }

@@ -8,8 +8,16 @@ export interface Contest {
   readonly name: string
   readonly unit: string
   readonly peerName: string
+  /** Where it takes more than are asked for. */
+  readonly rounds?: number
   readonly ours: () => Promise<number>
   readonly peer: () => Promise<number>
+}
+
+/** A contest whose servers run. */
+export interface Prepared {
+  readonly contest: Contest
+  stop(): Promise<void>
 }
 
 /** One line of `npm run bench -- --json`. */
@@ -26,7 +34,7 @@ export interface Measurement {
 /** The round whose ratio is the median of all: its three figures belong together. */
 export async function measure(contest: Contest, rounds: number): Promise<Measurement> {
   const results: Measurement[] = []
-  for (let round = 0; round < Math.max(rounds, ROUNDS_MIN); round++) {
+  for (let round = 0; round < Math.max(rounds, contest.rounds ?? ROUNDS_MIN); round++) {
     const isOursFirst = round % 2 === 0
     const first = isOursFirst ? await contest.ours() : await contest.peer()
     const second = isOursFirst ? await contest.peer() : await contest.ours()

@@ -21,7 +21,7 @@ import { PLAIN_LIMIT, PLAIN_POLICY } from '../support/region-policy.ts'
 /** A deadline that only a hung run reaches: what is measured is speed, not outages. */
 const PATIENT_MS = 10_000
 
-/** A served Redis with one policy, and an enforcer's way of deciding in this process. */
+/** A served Redis with its policies, and an enforcer's way of deciding in this process. */
 export interface BenchRegion {
   readonly server: RedisServer
   /** A connection of its own for whatever is measured beside. */
@@ -59,22 +59,24 @@ export function bucketPolicy(capacity: number, windowMs: number): RegionPolicySp
   }
 }
 
-export async function startBenchRegion(policy: RegionPolicySpec): Promise<BenchRegion> {
+export async function startBenchRegion(
+  ...policies: readonly RegionPolicySpec[]
+): Promise<BenchRegion> {
   const server = await startRedisServer()
-  await serve(server.url, policy)
+  await serve(server.url, policies)
   const own = createRedis({ url: server.url, name: 'bench', onError: () => {} })
   const redis = createRedis({ url: server.url, name: 'peer', onError: () => {} })
   const log = createLogger({ service: 'bench', region: 'here', level: 'silent' })
   const registry = createRegistry({ region: 'here' }, false)
   const metrics = createEnforcerMetrics(registry)
-  const policies = new PolicyCache({
+  const cache = new PolicyCache({
     reader: createPolicyReader({ redis: own }),
     clock: systemClock,
     log,
   })
   const context = {
     store: createCheckStore({ redis: own, deadlineMs: PATIENT_MS }),
-    policies,
+    policies: cache,
     routes: new RouteTable(metrics.cellsOf),
     guard: new StoreGuard({ clock: systemClock, onChange: () => {} }),
     metrics,
@@ -85,7 +87,7 @@ export async function startBenchRegion(policy: RegionPolicySpec): Promise<BenchR
     }),
   }
   await Promise.all([own, redis].map((one) => new Promise((resolve) => one.once('ready', resolve))))
-  await policies.pollOnce()
+  await cache.pollOnce()
   return {
     server,
     redis,
@@ -100,11 +102,11 @@ export async function startBenchRegion(policy: RegionPolicySpec): Promise<BenchR
 }
 
 /** What a sync daemon does at its start. */
-async function serve(url: string, policy: RegionPolicySpec): Promise<void> {
+async function serve(url: string, region: readonly RegionPolicySpec[]): Promise<void> {
   const daemon = await connectRegionStore({ url, region: 'here', clock: systemClock })
   await daemon.open()
   await daemon.begin({ incarnation: 1, levels: 'full', recovering: false })
-  const change = { revision: 1, members: ['here'], plane: [], region: [policy] }
+  const change = { revision: 1, members: ['here'], plane: [], region }
   await daemon.writePolicies({ ...change, recovering: false })
   await daemon.serve()
   await daemon.close()

@@ -1,5 +1,6 @@
-import { type HistogramConfiguration, Registry as PromRegistry } from 'prom-client'
+import { Registry as PromRegistry } from 'prom-client'
 import { histogram, type Registry } from '../metrics.ts'
+import { Durations, type DurationsConfig } from '../tally.ts'
 import type { Tracer } from './tracer.ts'
 
 /** What takes durations, in seconds. */
@@ -13,14 +14,21 @@ export interface Timings {
  */
 export function timings(
   registry: Registry,
-  config: HistogramConfiguration<never>,
+  config: DurationsConfig,
   tracer: Tracer | undefined,
 ): Timings {
-  if (tracer === undefined) return histogram(registry, config)
+  if (tracer === undefined) {
+    const durations = new Durations(registry, config)
+    return { observe: (seconds) => durations.add(seconds) }
+  }
   // The type says which format the registry was made for.
   const format: string = PromRegistry.OPENMETRICS_CONTENT_TYPE
   Reflect.apply(registry.setContentType, registry, [format])
-  const all = histogram(registry, { ...config, enableExemplars: true })
+  const all = histogram(registry, {
+    ...config,
+    buckets: [...config.buckets],
+    enableExemplars: true,
+  })
   return {
     observe(value) {
       const span = tracer.current()
