@@ -1,5 +1,6 @@
 import { Agent } from 'undici'
 import { type Answer, isRecord, limitHeaders, parseAnswer, refusalOf } from './answers.ts'
+import { EnforcerRing, type RingEntry } from './enforcer-ring.ts'
 import { QuotaClientError } from './quota-error.ts'
 import { type Check, encodeCheck, type NamedCheck } from './requests.ts'
 
@@ -67,16 +68,15 @@ type Outcome =
  * twice once it may have arrived: a check that was counted twice would deny somebody.
  */
 export class QuotaClient {
-  readonly #urls: readonly URL[]
+  readonly #ring: EnforcerRing
   readonly #timeoutMs: number
   readonly #onUnavailable: 'allow' | 'deny' | 'throw'
   readonly #agent: Agent
   readonly #traceFields: QuotaClientOptions['traceFields']
-  #next = 0
 
   constructor(options: QuotaClientOptions) {
     if (options.urls.length === 0) throw new RangeError('urls must name at least one enforcer')
-    this.#urls = options.urls.map((url) => new URL(url))
+    this.#ring = new EnforcerRing(options.urls.map((url) => new URL(url)))
     this.#timeoutMs = options.timeoutMs ?? 100
     this.#onUnavailable = options.onUnavailable ?? 'allow'
     this.#traceFields = options.traceFields
@@ -181,12 +181,9 @@ export class QuotaClient {
   async #post(path: string, body: string, signal: AbortSignal | undefined): Promise<Reply> {
     const deadline = AbortSignal.timeout(this.#timeoutMs)
     const until = signal === undefined ? deadline : AbortSignal.any([deadline, signal])
-    const first = this.#next++
     let failure: unknown
-    for (const step of this.#urls.keys()) {
-      const url = this.#urls[(first + step) % this.#urls.length]
-      if (url === undefined) break
-      const outcome = await this.#ask(url, path, { body, signal: until })
+    for (const entry of this.#ring.turn()) {
+      const outcome = await this.#ask(entry, path, { body, signal: until })
       if (outcome.kind === 'reply') return outcome.reply
       failure = outcome.failure
       if (!outcome.isUncounted) break
@@ -199,13 +196,15 @@ export class QuotaClient {
   }
 
   /** Asks one enforcer. Throws only when it refuses the input. */
-  async #ask(url: URL, path: string, options: SendOptions): Promise<Outcome> {
+  async #ask(entry: RingEntry, path: string, options: SendOptions): Promise<Outcome> {
+    const { url } = entry
     let reply: Reply
     try {
       reply = await this.#send(url, path, options)
     } catch (failure) {
       return { kind: 'failed', failure, isUncounted: NEVER_SENT.has(codeOf(failure)) }
     }
+    if (reply.headers['connection'] === 'close') this.#ring.noteLeaving(entry)
     if (reply.status === 200) return { kind: 'reply', reply }
     if (reply.status < 500) throw refusalOf(reply.status, reply.body)
     // A 503 says that nothing was counted, so another enforcer may be asked.

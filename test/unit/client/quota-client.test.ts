@@ -70,6 +70,21 @@ describe('the client', () => {
     expect(busy.seen.length).toBeGreaterThan(0)
   })
 
+  it('asks an enforcer that says it ends no more while another one answers', async () => {
+    const leaving = await aServer((_turn, res) => {
+      res.writeHead(200, { connection: 'close' }).end(ALLOWED)
+    })
+    const staying = await aServer((_turn, res) => res.end(ALLOWED))
+    const client = aClient([leaving.url, staying.url])
+    for (let turn = 0; turn < 10; turn++) await client.check(check)
+    expect([leaving.seen.length, staying.seen.length]).toEqual([1, 9])
+    // Where there is nobody else it is asked all the same.
+    const alone = aClient([leaving.url])
+    for (let turn = 0; turn < 3; turn++) {
+      expect((await alone.check(check)).decidedBy).toBe('enforcer')
+    }
+  })
+
   it('never sends a check twice that may have been counted', async () => {
     const broken = await aServer((_turn, res) => res.destroy())
     const good = await aServer((_turn, res) => res.end(ALLOWED))
