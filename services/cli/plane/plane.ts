@@ -1,16 +1,13 @@
 import { randomBytes } from 'node:crypto'
-import { rm } from 'node:fs/promises'
 import { AdminClient } from '../admin-client.ts'
-import type { Child } from './child.ts'
-import { createPlaneFolder } from './folder.ts'
-import { type Guard, startGuard } from './guard-client.ts'
 import { type Links, openLinks } from './links.ts'
-import { type PortChoice, Ports } from './ports.ts'
+import type { PortChoice } from './ports.ts'
 import { type PostgresServer, startPostgres } from './postgres.ts'
 import { findServers, type ServerPaths } from './programs.ts'
 import { registerRegions } from './register.ts'
 import { type Launch, startNats, startRedis } from './servers.ts'
 import { startService, whenReady } from './services.ts'
+import { allOrFirstFailure, startTogether } from './together.ts'
 import type { Plane, RunningRegion } from './topology.ts'
 
 /** A first start on a slow machine takes some seconds; a region that recovers takes about eleven. */
@@ -38,49 +35,14 @@ export interface PlaneOptions {
  * end of its log. If this process is killed, the guard ends the children and removes the files.
  */
 export async function startPlane(options: PlaneOptions): Promise<Plane> {
-  const { env, say, signal } = options
+  const { env, say } = options
   const servers = await findServers({ env, isRoot: process.getuid?.() === 0, say })
-  const guard = startGuard()
-  const folder = await createPlaneFolder()
-  guard.remove(folder)
   const links = await openLinks(options.regions, options.linkDelayMs)
-  const children = new Set<Child>()
-  const paths = [folder]
-  const stop = onceOnly(() => stopAll({ children, links, paths, guard }))
-  const launch: Launch = {
-    guard,
-    ports: new Ports(options.ports),
-    folder,
-    env,
-    adopt(child) {
-      signal.throwIfAborted()
-      children.add(child)
-    },
-  }
-  // Ending the children makes the starts under way fail at once instead of at their time-out.
-  const abandon = (): void => children.forEach((child) => void child.stop())
-  signal.addEventListener('abort', abandon, { once: true })
-  try {
-    const started = await startParts(launch, servers, links, options)
-    return {
-      ...started,
-      links,
-      folder,
-      stop,
-      onUnexpectedExit(handle) {
-        for (const child of children) child.onUnexpectedExit(handle)
-      },
-      removeOnStop(path) {
-        paths.push(path)
-        guard.remove(path)
-      },
-    }
-  } catch (err) {
-    await stop()
-    throw err
-  } finally {
-    signal.removeEventListener('abort', abandon)
-  }
+  const together = { ...options, folder: null, close: () => links.close() }
+  const started = await startTogether(together, (launch) =>
+    startParts(launch, servers, links, options),
+  )
+  return { ...started, links }
 }
 
 async function startParts(
@@ -183,36 +145,4 @@ async function startRegion(
     }),
   ])
   return { ...backend, enforcers: [enforcer], sync }
-}
-
-async function stopAll(parts: {
-  readonly children: ReadonlySet<Child>
-  readonly links: Links
-  readonly paths: readonly string[]
-  readonly guard: Guard
-}): Promise<void> {
-  const servers = [...parts.children].filter(({ name }) => /^(redis|nats|postgres)/.test(name))
-  const services = [...parts.children].filter((child) => !servers.includes(child))
-  // Services go first: they take leave of their servers.
-  await Promise.all(services.map((child) => child.stop()))
-  await Promise.all(servers.map((child) => child.stop()))
-  await parts.links.close()
-  for (const path of parts.paths) await rm(path, { recursive: true, force: true, maxRetries: 5 })
-  await parts.guard.dismiss()
-}
-
-/** Like Promise.all, but settles only when all have: a start must not go on behind a stop. */
-async function allOrFirstFailure<const T extends readonly Promise<unknown>[]>(
-  work: T,
-): Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }> {
-  await Promise.allSettled(work)
-  return await Promise.all(work)
-}
-
-function onceOnly(work: () => Promise<void>): () => Promise<void> {
-  let running: Promise<void> | undefined
-  return () => {
-    running ??= work()
-    return running
-  }
 }

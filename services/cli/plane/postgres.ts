@@ -1,6 +1,7 @@
 import { execFile, execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { chmod, chown, cp, mkdir, rm, writeFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { chmod, chown, cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
@@ -12,11 +13,10 @@ const INITDB_TIMEOUT_MS = 60_000
 
 const USER = 'quotaplane'
 
-/** The data lives as long as the plane, so nothing waits for the disk. */
-const THROWAWAY_SETTINGS = [
-  'fsync=off',
-  'synchronous_commit=off',
-  'full_page_writes=off',
+/** For data that lives as long as the plane: nothing waits for the disk. */
+const THROWAWAY_SETTINGS = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off']
+
+const SETTINGS = [
   'shared_buffers=32MB',
   'max_connections=40',
   'unix_socket_directories=',
@@ -40,32 +40,39 @@ interface Account {
  * Only the binaries are used and not the package's class: that class takes over the process's signals. As
  * root the server runs under the account `postgres`, else `nobody`, since PostgreSQL refuses to run as root;
  * binaries that this account may not reach (a checkout under /root) are copied into the plane's folder.
+ *
+ * With `isKept` the data stays with the folder, and is found there again.
  */
-export async function startPostgres(launch: Launch): Promise<PostgresServer> {
+export async function startPostgres(
+  launch: Launch,
+  { isKept }: { readonly isKept: boolean } = { isKept: false },
+): Promise<PostgresServer> {
   const account = postgresAccount()
   const bin = await usableBinaries(launch.folder, account)
   const home = join(launch.folder, 'postgres')
   const data = join(home, 'data')
-  const password = randomBytes(16).toString('hex')
-  await mkdir(home)
-  if (account !== undefined) await chown(home, account.uid, account.gid)
   const passwordFile = join(home, 'password')
-  await writeFile(passwordFile, `${password}\n`, { mode: 0o600 })
-  if (account !== undefined) await chown(passwordFile, account.uid, account.gid)
-  await promisify(execFile)(
-    join(bin, 'initdb'),
-    ['-D', data, '-U', USER, '-A', 'scram-sha-256', '-E', 'UTF8', '--locale=C', '--no-sync'].concat(
-      `--pwfile=${passwordFile}`,
-    ),
-    { ...account, cwd: home, env: launch.env, timeout: INITDB_TIMEOUT_MS },
-  )
-  await rm(passwordFile)
+  if (!existsSync(join(data, 'PG_VERSION'))) {
+    await mkdir(home, { recursive: true })
+    if (account !== undefined) await chown(home, account.uid, account.gid)
+    await writeFile(passwordFile, `${randomBytes(16).toString('hex')}\n`, { mode: 0o600 })
+    if (account !== undefined) await chown(passwordFile, account.uid, account.gid)
+    const initialise = ['-D', data, '-U', USER, '-A', 'scram-sha-256', '-E', 'UTF8', '--locale=C']
+    await promisify(execFile)(
+      join(bin, 'initdb'),
+      [...initialise, '--no-sync', `--pwfile=${passwordFile}`],
+      { ...account, cwd: home, env: launch.env, timeout: INITDB_TIMEOUT_MS },
+    )
+  }
+  const password = (await readFile(passwordFile, 'utf8')).trim()
+  if (!isKept) await rm(passwordFile)
+  const settings = [...SETTINGS, ...(isKept ? [] : THROWAWAY_SETTINGS)]
   return retryOnTakenPort(async () => {
     const port = await launch.ports.take(5432)
     const { child } = await launchChild(launch, {
       name: 'postgres',
       command: join(bin, 'postgres'),
-      args: ['-D', data, '-p', String(port), ...THROWAWAY_SETTINGS.flatMap((s) => ['-c', s])],
+      args: ['-D', data, '-p', String(port), ...settings.flatMap((s) => ['-c', s])],
       env: launch.env,
       cwd: home,
       ready: /ready to accept connections/,

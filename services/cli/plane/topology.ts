@@ -2,6 +2,7 @@ import type { Child } from './child.ts'
 import type { Links } from './links.ts'
 import type { PostgresServer } from './postgres.ts'
 import type { NatsServer, RedisServer } from './servers.ts'
+import type { Together } from './together.ts'
 
 /** Regions of a plane when none are named. */
 export const DEFAULT_REGIONS = ['us-east-1', 'eu-west-1'] as const
@@ -23,27 +24,28 @@ export interface RunningRegion {
   readonly nats: NatsServer
   readonly enforcers: readonly RunningService[]
   readonly sync: RunningService
+  /** Daemons that take over from `sync`, or have. */
+  readonly standbys?: readonly RunningService[]
 }
 
-/** A plane on this machine, and the handles by which tests break it. */
-export interface Plane {
+/** What is started of a plane on this machine. */
+export interface PlaneParts {
   readonly admin: RunningService & { readonly token: string }
+  /** Admins beside the first. */
+  readonly otherAdmins?: readonly RunningService[]
   readonly postgres: PostgresServer
   readonly regions: readonly RunningRegion[]
+}
+
+/** A plane on this machine, and the handles by which tests break it. Its folder is gone after `stop`. */
+export interface Plane extends PlaneParts, Together {
   readonly links: Links
-  /** Folder of everything the plane keeps on disk; gone after `stop`. */
-  readonly folder: string
-  /** Called when a part ends although nobody asked it to. */
-  onUnexpectedExit(handle: (child: Child, how: string) => void): void
-  /** From here on, `path` is removed with the plane, also when the launcher is killed. */
-  removeOnStop(path: string): void
-  /** Ends every process and removes every file. Idempotent. */
-  stop(): Promise<void>
 }
 
 /** What `up --json` prints. */
 export interface PlaneDescription {
   readonly admin: { readonly url: string; readonly token: string; readonly pid: number }
+  readonly otherAdmins: readonly { readonly url: string; readonly pid: number }[]
   readonly postgres: { readonly url: string; readonly pid: number | null }
   readonly regions: readonly {
     readonly region: string
@@ -55,22 +57,26 @@ export interface PlaneDescription {
     readonly redis: { readonly port: number; readonly pid: number }
     readonly nats: { readonly port: number; readonly gatewayPort: number; readonly pid: number }
     readonly sync: { readonly url: string; readonly pid: number }
+    readonly standbys: readonly { readonly url: string; readonly pid: number }[]
   }[]
   readonly pid: number
 }
 
 /** Everything that was started, as plain data. `pid` is the launcher's own. */
-export function describePlane(plane: Plane, pid: number): PlaneDescription {
-  const { admin, postgres } = plane
+export function describePlane(plane: PlaneParts, pid: number): PlaneDescription {
+  const { admin, otherAdmins = [], postgres } = plane
+  const place = ({ url, child }: RunningService) => ({ url, pid: child.pid })
   return {
-    admin: { url: admin.url, token: admin.token, pid: admin.child.pid },
+    admin: { ...place(admin), token: admin.token },
+    otherAdmins: otherAdmins.map(place),
     postgres: { url: postgres.url, pid: postgres.child?.pid ?? null },
-    regions: plane.regions.map(({ region, redis, nats, enforcers, sync }) => ({
+    regions: plane.regions.map(({ region, redis, nats, enforcers, sync, standbys = [] }) => ({
       region,
       enforcers: enforcers.map(({ url, grpcPort, child }) => ({ url, grpcPort, pid: child.pid })),
       redis: { port: redis.port, pid: redis.child.pid },
       nats: { port: nats.port, gatewayPort: nats.gatewayPort, pid: nats.child.pid },
-      sync: { url: sync.url, pid: sync.child.pid },
+      sync: place(sync),
+      standbys: standbys.map(place),
     })),
     pid,
   }

@@ -15,6 +15,7 @@ afterEach(() => rmSync(folder, { recursive: true }))
 function plane(pid: number, url = 'http://127.0.0.1:7070'): PlaneDescription {
   return {
     admin: { url, token: 'secret', pid: 1 },
+    otherAdmins: [],
     postgres: { url: 'postgresql://', pid: 2 },
     regions: [
       {
@@ -23,6 +24,7 @@ function plane(pid: number, url = 'http://127.0.0.1:7070'): PlaneDescription {
         redis: { port: 6379, pid: 4 },
         nats: { port: 4222, gatewayPort: 7222, pid: 5 },
         sync: { url: 'http://127.0.0.1:7080', pid: 6 },
+        standbys: [],
       },
     ],
     pid,
