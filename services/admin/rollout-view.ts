@@ -67,6 +67,12 @@ export class RolloutView {
     }
   }
 
+  /** What a region said last, where it is heard at present. */
+  reportOf(region: RegionId, nowMs: number): RegionReport | null {
+    const heard = this.#heard.get(region)
+    return heard === undefined || isSilent(nowMs - heard.heardAtMs) ? null : heard.report
+  }
+
   regionOf(region: RegionId, revision: number, nowMs: number): RegionRollout {
     const heard = this.#heard.get(region)
     if (heard === undefined) return unheard(region)

@@ -10,6 +10,7 @@ import type {
   StoreMemoryReader,
 } from '../../shared/core/ports.ts'
 import type { HeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
+import { PACKAGE_VERSION } from '../../shared/runtime/assets.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
 import type { Secret } from '../../shared/runtime/env.ts'
 import { every, type Loop } from '../../shared/runtime/every.ts'
@@ -156,7 +157,11 @@ function createMemory(options: EnforcerOptions, policies: PolicyCache) {
   const owner = randomUUID().slice(0, OWNER_LENGTH)
   const leases = new LeaseBook({ store: leaseStore ?? NO_LEASES, clock, owner })
   const name = options.name ?? owner
-  const roll = new LiveEnforcers(enforcers ?? null, owner, () => ({ name, ...policies.applied }))
+  const roll = new LiveEnforcers(enforcers ?? null, owner, () => ({
+    name,
+    version: PACKAGE_VERSION,
+    ...policies.applied,
+  }))
   const local = new LocalLimits({ clock, liveEnforcers: () => roll.live })
   const denied = new DeniedKeys({ log: denialLog ?? NO_DENIALS, clock })
   observeLocal(registry, { liveEnforcers: () => roll.live, countersKept: () => local.size })

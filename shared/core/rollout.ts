@@ -13,6 +13,8 @@ export interface EnforcerStatus {
   readonly id: string
   /** Where its operator finds it. */
   readonly name: string
+  /** Absent of one that is older than this field. */
+  readonly version?: string | undefined
   /** Newest plane revision that it applies; 0 before the first. */
   readonly revision: number
   /** Wall time at which it began to apply that revision; null before the first. */

@@ -18,6 +18,10 @@ export const doctorReplySchema = z
     at: z.iso.datetime(),
     version: z.string().describe('of admin'),
     findings: z.array(findingSchema),
+    enforcers: z
+      .array(z.object({ region: z.string(), name: z.string().describe('host and port') }))
+      .default([])
+      .describe('enforcers that are alive, for whoever wants to look at each'),
   })
   .meta({ id: 'Diagnosis' })
 export type DoctorReply = z.infer<typeof doctorReplySchema>

@@ -30,7 +30,16 @@ const messageSchema = z.object({
   refused: refusal,
   waitsFor: text.nullable(),
   enforcers: z
-    .array(z.object({ id: text, name: text, revision: whole, sinceMs: time, refused: refusal }))
+    .array(
+      z.object({
+        id: text,
+        name: text,
+        version: text.optional(),
+        revision: whole,
+        sinceMs: time,
+        refused: refusal,
+      }),
+    )
     .max(ENFORCERS_MAX),
   unlisted: whole,
 })

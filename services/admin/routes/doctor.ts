@@ -16,6 +16,9 @@ const EXPIRES_WITHIN_DAYS = 14
 /** More tokens than this are not looked through; each service has one, and people some. */
 const TOKENS_MAX = 10_000
 
+/** Enforcers of one region that are told by name: whoever asks looks at each. */
+const ENFORCERS_MAX = 50
+
 const DAY_MS = 86_400_000
 
 /** What is wrong with the installation, by what admin knows; what does not answer is a finding and no failure. */
@@ -35,7 +38,10 @@ export function doctorRoutes(root: FastifyInstance, deps: AdminDeps): void {
       const nowMs = deps.wallMs()
       const patient = await patientOf(deps, nowMs)
       const at = new Date(nowMs).toISOString()
-      return { at, version: PACKAGE_VERSION, findings: [...diagnose(patient)] }
+      const enforcers = patient.regions.flatMap(({ region, report }) =>
+        (report?.enforcers ?? []).slice(0, ENFORCERS_MAX).map(({ name }) => ({ region, name })),
+      )
+      return { at, version: PACKAGE_VERSION, findings: [...diagnose(patient)], enforcers }
     },
   )
 }
@@ -54,6 +60,7 @@ async function patientOf(deps: AdminDeps, nowMs: number): Promise<Patient> {
       region,
       health: live.health(region, nowMs),
       facts: facts.of(region, nowMs),
+      report: deps.rollouts.reportOf(region, nowMs),
     })),
   }
 }

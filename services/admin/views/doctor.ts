@@ -1,9 +1,12 @@
 /** What is wrong with an installation, worked out of what admin knows. Pure: the same facts give the same findings. */
 import type { RegionId } from '../../../shared/core/policy.ts'
+import type { RegionReport } from '../../../shared/core/rollout.ts'
 import type { DoctorFinding } from '../../../shared/protocol/doctor.ts'
 import type { SyncFacts } from '../../../shared/protocol/facts.ts'
 import type { HeardFacts } from '../facts-book.ts'
 import { type RegionHealth, SILENT_AFTER_MS } from '../live-view.ts'
+import { enforcerFindings } from './doctor-enforcers.ts'
+import { note, ok, problem, warning } from './findings.ts'
 
 /** Regions may differ by this much (docs/consistency.md); fixed windows rest on it. */
 const SKEW_MS_MAX = 50
@@ -18,6 +21,8 @@ export interface RegionUnderCare {
   readonly region: RegionId
   readonly health: RegionHealth
   readonly facts: readonly HeardFacts[]
+  /** What it says of its enforcers; null: nothing, or too long ago. */
+  readonly report: RegionReport | null
 }
 
 export interface Patient {
@@ -38,6 +43,7 @@ export function diagnose(patient: Patient): readonly DoctorFinding[] {
       ...liveness(region, patient),
       ...daemons(region, patient),
       ...redisOf(region),
+      ...enforcerFindings({ ...region, version: patient.version }),
       ...links(region, patient),
       ...audits(region),
     ]),
@@ -350,20 +356,4 @@ function tokens({ tokens: expiring }: Patient): readonly DoctorFinding[] {
 
 function seconds(ms: number): string {
   return ms < 1_000 ? `${Math.round(ms)} ms` : `${Math.round(ms / 100) / 10} s`
-}
-
-function ok(part: string, check: string, message: string): DoctorFinding {
-  return { part, check, severity: 'ok', message }
-}
-
-function note(part: string, check: string, message: string, fix: string): DoctorFinding {
-  return { part, check, severity: 'note', message, fix }
-}
-
-function warning(part: string, check: string, message: string, fix: string): DoctorFinding {
-  return { part, check, severity: 'warning', message, fix }
-}
-
-function problem(part: string, check: string, message: string, fix: string): DoctorFinding {
-  return { part, check, severity: 'problem', message, fix }
 }

@@ -7,12 +7,13 @@ import {
 } from '../../../shared/protocol/doctor.ts'
 import { PACKAGE_VERSION } from '../../../shared/runtime/assets.ts'
 import { parseReply } from '../admin-client.ts'
+import { probeEnforcers } from '../enforcer-probe.ts'
 import { CliError, EXIT } from '../errors.ts'
 import { withExitCodes } from '../help.ts'
 import type { Io } from '../io.ts'
 import { outputFlags, show, type View, withOutput } from '../output.ts'
 import { adminOf } from '../settings.ts'
-import { findLocalPlane } from '../state-file.ts'
+import { findLocalPlane, type LocalPlane } from '../state-file.ts'
 import { adminFlags, withAdminFlags, withExamples } from './common.ts'
 
 const doctorFlags = adminFlags.extend(outputFlags.shape).extend({ all: z.boolean().default(false) })
@@ -68,7 +69,12 @@ async function examine(
     const reply = parseReply(doctorReplySchema, answer.body)
     const asked = { startedMs, endedMs, atMs: Date.parse(reply.at) }
     const own = [versionFinding(reply.version), clockFinding(asked)]
-    return [...own, ...reply.findings, ...(await localFindings(client.url, io))]
+    const local = findLocalPlane(io.env)
+    const probed =
+      local?.url === client.url
+        ? await localFindings(local, io)
+        : await probeEnforcers(reply.enforcers, io)
+    return [...own, ...reply.findings, ...probed]
   } catch (err) {
     const why = err instanceof Error ? err.message : String(err)
     throw new CliError(why, EXIT.usage)
@@ -96,10 +102,8 @@ function clockFinding(asked: {
   return { ...head, severity: 'warning', message, fix: 'run NTP on both' }
 }
 
-/** Enforcers are known of a local plane alone; elsewhere their region's daemon tells of them. */
-async function localFindings(adminUrl: string, io: Io): Promise<readonly DoctorFinding[]> {
-  const local = findLocalPlane(io.env)
-  if (local === null || local.url !== adminUrl) return []
+/** Of a local plane the addresses are known; elsewhere enforcers tell theirs by the name of their host. */
+async function localFindings(local: LocalPlane, io: Io): Promise<readonly DoctorFinding[]> {
   return await Promise.all(
     local.regions.map(async ({ region, enforcerUrl }): Promise<DoctorFinding> => {
       const head = { part: `enforcer of ${region}`, check: 'ready' }

@@ -1,12 +1,15 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { runProgram } from '../../../services/cli/program.ts'
+import type { EnforcerStatus } from '../../../shared/core/rollout.ts'
 import type { DoctorFinding } from '../../../shared/protocol/doctor.ts'
 import type { SyncFacts } from '../../../shared/protocol/facts.ts'
+import { decodeReport, encodeReport } from '../../../shared/protocol/rollout-report.ts'
 import { createRedis } from '../../../shared/redis/client.ts'
 import { readRedisFacts } from '../../../shared/redis/redis-facts.ts'
 import { PACKAGE_VERSION } from '../../../shared/runtime/assets.ts'
 import { type RedisServer, startRedisServer } from '../../support/redis-server.ts'
 import { ioWith } from '../../unit/cli/fake-io.ts'
+import { serve } from '../../unit/client/http-server.ts'
 import { aRecord } from '../admin/a-record.ts'
 import { type Admin, startAdmin, TOKEN } from '../admin/admin-harness.ts'
 
@@ -31,6 +34,26 @@ afterAll(async () => {
   await server.stop()
   await admin.close()
 })
+
+/** Nothing listens on port 2. */
+const NOWHERE = '127.0.0.1:2'
+
+function enforcer(changes: Partial<EnforcerStatus> = {}): EnforcerStatus {
+  const revision = admin.cache.revision
+  const well = { id: 'one', name: NOWHERE, version: PACKAGE_VERSION, refused: null }
+  return { ...well, revision, sinceMs: admin.clock.nowMs, ...changes }
+}
+
+/** What each region says of its enforcers; eu-west-1 has these. */
+function tellEnforcers(enforcers: readonly EnforcerStatus[]): void {
+  for (const from of REGIONS) {
+    const { revision, sinceMs } = enforcer()
+    const report = { from, revision, sinceMs, heard: revision, refused: null, waitsFor: null }
+    const own = from === REGIONS[0] ? enforcers : [enforcer()]
+    const sent = decodeReport(encodeReport({ ...report, enforcers: own, unlisted: 0 }))
+    if (sent !== null) admin.rollouts.hear(sent, REGIONS, admin.clock.nowMs)
+  }
+}
 
 /** A leader and its standby in each region, all well and just heard; `change` breaks a leader's facts. */
 async function tell(change: (facts: SyncFacts) => Partial<SyncFacts> = () => ({})): Promise<void> {
@@ -60,6 +83,7 @@ async function tell(change: (facts: SyncFacts) => Partial<SyncFacts> = () => ({}
       admin.facts.hear({ ...well, ...broken }, REGIONS, admin.clock.nowMs)
     }
   }
+  tellEnforcers([enforcer()])
 }
 
 async function doctor(...args: readonly string[]) {
@@ -137,6 +161,52 @@ describe('quotaplane doctor', () => {
     await tell(change)
     const found = await amiss()
     expect(found).toContain(expected)
+  })
+
+  it.each([
+    ['no enforcer at all', () => [], 'warning enforcers of eu-west-1: alive'],
+    [
+      'one that refuses policies',
+      () => [enforcer({ revision: 1, refused: { revision: 2, reason: 'too new' } })],
+      'problem enforcers of eu-west-1: policies',
+    ],
+    [
+      'one that is behind',
+      () => [enforcer({ revision: 1 })],
+      'warning enforcers of eu-west-1: policies',
+    ],
+    [
+      'one of another version',
+      () => [enforcer({ version: '0.0.1' })],
+      'warning enforcers of eu-west-1: version',
+    ],
+  ])('sees %s', async (_what, enforcers, expected) => {
+    await tell()
+    tellEnforcers(enforcers())
+    expect(await amiss()).toEqual([expected])
+  })
+
+  it('asks each enforcer whether it is ready, and says which it could not reach', async () => {
+    const server = await serve((turn, res) => {
+      res.writeHead(turn === 1 ? 200 : 503)
+      res.end(turn === 1 ? '{}' : 'no policies yet')
+    })
+    const name = new URL(server.url).host
+    await tell()
+    tellEnforcers([enforcer({ id: 'a', name: `${name}#1` }), enforcer({ id: 'b', name })])
+    const { out } = await doctor('--all')
+    expect(server.seen).toMatchObject([{ path: '/readyz' }, { path: '/readyz' }])
+    expect(out).toMatch(/problem +enforcers of eu-west-1 +\S+ is not ready: no policies yet/)
+    expect(out).toMatch(/ok +enforcers of eu-west-1 +1 answer here, and are ready/)
+    expect(out).toMatch(/note +enforcers of us-east-1 +127\.0\.0\.1:2 cannot be reached/)
+    await server.close()
+  })
+
+  it('tells of enforcers that are older than their word on it', async () => {
+    await tell()
+    const { version: _version, ...older } = enforcer()
+    tellEnforcers([older])
+    expect(await amiss()).toEqual([])
   })
 
   it('sees regions that are silent or behind, and tokens that end soon', async () => {
