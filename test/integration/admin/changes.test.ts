@@ -131,7 +131,7 @@ describe('a reply', () => {
     await sql`alter table audit add column internal_note text default 'secret note'`.execute(
       admin.db,
     )
-    for (const table of ['overrides', 'tokens']) {
+    for (const table of ['overrides', 'tokens', 'domains', 'revisions', 'emergency_actions']) {
       const note = sql.raw(
         `alter table ${table} add column internal_note text default 'secret note'`,
       )
@@ -148,6 +148,13 @@ describe('a reply', () => {
       `${POLICY}/status`,
       `${POLICY}/overrides`,
       '/v1/tokens',
+      '/v1/domains',
+      '/v1/domains/api',
+      '/v1/revisions',
+      '/v1/emergency-actions',
+      '/v1/usage/history?domain=api&policy=per-tenant',
+      '/v1/rollouts/latest',
+      '/v1/doctor',
       '/v1/regions',
       '/v1/regions/us-east-1',
     ]

@@ -74,6 +74,34 @@ describe('the history of a policy', () => {
     expect(later.items).toMatchObject([{ isRunning: false, total: { admitted: 7 } }])
   })
 
+  it('goes on from memory while Postgres is away, and says that it is partial', async () => {
+    const url = admin.url
+    const poor = await startAdmin({ url, poolMax: 1, acquireTimeoutMs: 100 })
+    poor.clock.nowMs = admin.clock.nowMs
+    report(poor, 5)
+    let release: () => void = () => {}
+    const released = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    const held = poor.db.transaction().execute(async (trx) => {
+      await sql`select 1`.execute(trx)
+      await released
+    })
+    const minutes = `${HISTORY}&resolution=minute`
+    const partial = await read(minutes, poor)
+    expect(partial).toMatchObject({ isPartial: true, items: [{ total: { admitted: 5 } }] })
+    // Of what is in memory alone nothing is missing.
+    expect((await read(`${HISTORY}&resolution=second`, poor)).isPartial).toBe(false)
+    const address = await poor.app.listen({ host: '127.0.0.1', port: 0 })
+    const io = ioWith({ env: { QUOTAPLANE_URL: address, QUOTAPLANE_TOKEN: TOKEN } })
+    expect(await runProgram(['usage', 'history', 'api/per-tenant'], io)).toBe(0)
+    expect(io.written.out).toContain('Postgres does not answer: what it holds is missing.')
+    release()
+    await held
+    expect((await read(minutes, poor)).isPartial).toBe(false)
+    await poor.close()
+  })
+
   it('keeps minutes and hours exact over two admins, repeated writes and a restart', async () => {
     const other = await startAdmin({ url: admin.url })
     const writers = [writerOf(admin), writerOf(other)]

@@ -1,5 +1,6 @@
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { type Kysely, sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { isQuotaError } from '../../../shared/errors.ts'
 import { createDatabase } from '../../../shared/postgres/client.ts'
 import { type PostgresServer, startPostgres } from '../../support/postgres-server.ts'
@@ -65,6 +66,28 @@ describe('the pool', () => {
       select count(*) as count from pg_stat_activity where datname = 'postgres'`.execute(db)
     expect(rows[0]?.count).toBeLessThanOrEqual(3)
     await db.destroy()
+  })
+
+  it('refuses within its time where nothing answers a connection, and leaves none open (B133)', async () => {
+    const sockets = new Set<Socket>()
+    // The handshake of TCP succeeds, and nothing comes after it: a firewall that drops, or a frozen host.
+    const silent = createServer((socket) => {
+      sockets.add(socket.resume())
+      socket.on('close', () => sockets.delete(socket))
+      socket.on('error', () => {})
+    })
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
+    const { port } = silent.address() as AddressInfo
+    const url = `postgresql://quotaplane@127.0.0.1:${port}/quotaplane`
+    const options = { url, poolMax: 5, acquireTimeoutMs: 200 }
+    const db = createDatabase<unknown>({ ...options, onIdleError: () => {} })
+    const startedMs = performance.now()
+    const failures = await Promise.all(Array.from({ length: 50 }, () => failureOf(one(db))))
+    expect(performance.now() - startedMs).toBeLessThan(3_000)
+    expect(failures.every((err) => isQuotaError(err, 'QUOTA_DATABASE_UNAVAILABLE'))).toBe(true)
+    await vi.waitFor(() => expect(sockets.size).toBe(0))
+    await db.destroy()
+    await new Promise((resolve) => silent.close(resolve))
   })
 
   it('gives up a lock before the caller gives up the reply', async () => {
