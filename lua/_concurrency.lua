@@ -52,6 +52,10 @@ end
 
 local M = { holds = find }
 
+function M.is_sound(in_use, last_us)
+  return is_whole(in_use) and is_whole(last_us)
+end
+
 function M.settle(C, meta, now, version, in_use, last_us, _, body)
   local L = C.limit
   C.holds, C.in_use = '', 0

@@ -8,6 +8,7 @@ once), astray (in the future), dirty; low, where it has a mark of its own for ru
 belong to its algorithm.
 
 An algorithm is one file that returns a table of functions; `meta` is the slot group's, `now` the instant in us:
+  is_sound(a, b, c)  whether a script may have written them: what is corrupt is no state; may be absent
   settle(C, meta, now, version, a, b, c, body)  brings the stored state (where C.stored) to `now`: left, most, astray
   admit_usual(L, meta, now, cost, expiry_set, a, b, c)  for an untracked counter of the present version: tokens left,
       most, ms to the reset and the new state, or nil for everything that is not the usual case; may be absent
@@ -59,7 +60,8 @@ local function load_counter(text, L, meta, now)
     if has_tail then code = code - TRACKED_MARK end
     has_tail = has_tail and size >= TRACKED_SIZE
     -- A limit that changed its algorithm begins afresh.
-    C.stored = code == L.algorithm
+    local is_sound = C.rules.is_sound
+    C.stored = code == L.algorithm and is_whole(version) and (not is_sound or is_sound(a, b, c))
     if C.stored and version > max(L.version, meta.version) then return nil end
     local head_size = COUNTER_SIZE
     if has_tail then

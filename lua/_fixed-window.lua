@@ -27,6 +27,10 @@ end
 
 local M = {}
 
+function M.is_sound(start_us, count, previous)
+  return is_whole(start_us) and is_whole(count) and is_whole(previous)
+end
+
 function M.settle(C, meta, now, version, stored_us, count, previous)
   local L = C.limit
   local start_us, end_us, previous_us = window_at(L, now)

@@ -14,13 +14,13 @@ local function is_full(whole, fraction, terms)
 end
 
 local M = {
-  reset_ms = bucket.reset_ms, wait_ms = bucket.wait_ms, keep_ms = bucket.keep_ms, must_renew = bucket.must_renew,
+  is_sound = bucket.is_sound, reset_ms = bucket.reset_ms, wait_ms = bucket.wait_ms, keep_ms = bucket.keep_ms, must_renew = bucket.must_renew,
 }
 
 function M.settle(C, meta, now, version, whole, fraction, from_us)
   bucket.settle(C, meta, now, version, whole, fraction, from_us)
   local exp_us = C.tracked and C.exp_us or 0
-  if C.stored and version == C.limit.version and from_us <= now and from_us >= meta.start_us and
+  if C.stored and not C.astray and version == C.limit.version and from_us <= now and from_us >= meta.start_us and
     (from_us >= exp_us or now < exp_us) and not is_full(C.left, C.fraction, C.terms) and
     (now - from_us) * C.terms.rate < REFILL_MAX then
     C.anchor_whole, C.anchor_fraction, C.anchor_us = whole, fraction, from_us

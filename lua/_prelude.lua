@@ -6,7 +6,7 @@ The arithmetic is that of shared/core/algorithms, operation by operation, so tha
 test compares them. The formats are those of shared/redis/layout.ts. All numbers are doubles: exact for
 integers to 2^53, which holds microseconds since 1970 and every token count.
 ]]
-local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
+local floor, ceil, max, min, abs = math.floor, math.ceil, math.max, math.min, math.abs
 local pack, unpack_from = struct.pack, struct.unpack
 
 local POOL_UNITS = 1000000
@@ -144,6 +144,11 @@ local function is_other_time(limits, now)
     if edges and (now < edges[2] or now >= edges[5]) then return true end
   end
   return false
+end
+
+-- Of any double, also one that is no number.
+local function is_whole(number)
+  return number >= 0 and number <= TOKENS_MAX and floor(number) == number
 end
 
 local function share_tokens(capacity, units)

@@ -26,6 +26,10 @@ end
 local function sliding_by(stamp, compact, find)
   local M = {}
 
+  function M.is_sound(newest_us, newest_tokens)
+    return is_whole(newest_us) and is_whole(newest_tokens)
+  end
+
   function M.settle(C, meta, now, version, newest_us, newest_tokens, _, body)
     local window_us = C.limit.window_us
     local times, tokens, size, count = {}, {}, 0, 0
@@ -35,7 +39,7 @@ local function sliding_by(stamp, compact, find)
       numbers[2 * older + 1], numbers[2 * older + 2] = newest_us, newest_tokens
       for index = 1, older + 1 do
         local at_us = numbers[2 * index - 1]
-        if numbers[2 * index] > 0 and now - at_us < window_us then
+        if numbers[2 * index] > 0 and is_whole(numbers[2 * index]) and now - at_us < window_us then
           size = size + 1
           times[size], tokens[size] = at_us, numbers[2 * index]
           count = count + tokens[size]

@@ -110,6 +110,11 @@ end
 
 local M = {}
 
+-- Whole tokens of a leaky bucket may be negative.
+function M.is_sound(whole, fraction, last_us)
+  return is_whole(abs(whole)) and fraction >= 0 and fraction < 1 and last_us >= 0 and last_us <= TOKENS_MAX
+end
+
 -- Without a stored state: the level and instant of an idle bucket.
 function M.settle(C, meta, now, version, whole, fraction, from_us, body)
   local L = C.limit
@@ -141,6 +146,8 @@ function M.settle(C, meta, now, version, whole, fraction, from_us, body)
     whole, fraction = advance(whole, fraction, now - from_us, terms)
   end
   C.left, C.fraction = clamp(whole, fraction, terms)
+  -- No bucket owes anything: one that seems to is empty, and is healed as one from the future.
+  if C.left < 0 then C.left, C.fraction, C.last_us, C.astray = 0, 0, now, true end
 end
 
 -- `add` is written out: a call of a Lua function costs as much as the arithmetic in it.

@@ -100,6 +100,8 @@ for position = 1, #runs, RUN_SIZE do
           code, found, whole, fraction, last_us, expiry_set = unpack_from(COUNTER_FORMAT, state)
           age = second - expiry_set
           is_usual = found == version and code == TOKEN_BUCKET and last_us <= now and age >= 0
+            -- Corrupt otherwise.
+            and whole >= 0 and fraction >= 0 and fraction < 1
         else
           is_usual = false
         end
@@ -169,7 +171,7 @@ for position = 1, #runs, RUN_SIZE do
       if state then
         if #state == COUNTER_SIZE then
           code, found, begin_us, admitted_before, previous, expiry_set = unpack_from(COUNTER_FORMAT, state)
-          is_usual = found == version and code == FIXED_WINDOW and begin_us <= start_us
+          is_usual = found == version and code == FIXED_WINDOW and begin_us <= start_us and admitted_before >= 0
           is_same = begin_us == start_us
           if is_same then
             tokens = admitted_before

@@ -60,6 +60,7 @@ function isUnbroken(state: BucketState, settled: SettledBucket): boolean {
   const { limit, share, boot, nowUs } = circumstances
   const expUs = share?.expUs ?? 0
   return (
+    !settled.astray &&
     state.version === limit.version &&
     state.lastUs <= nowUs &&
     state.lastUs >= boot.startUs &&

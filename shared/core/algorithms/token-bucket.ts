@@ -63,7 +63,7 @@ export const tokenBucket: Algorithm<BucketState, SettledBucket> = {
     const { level, lastUs } = refill(state, circumstances)
     const terms = termsOf(limit, unitsAt(circumstances, limit, nowUs))
     const { whole, fraction } = clamp(level, terms)
-    return {
+    const settled = {
       circumstances,
       stored: state !== null,
       remaining: whole,
@@ -73,6 +73,10 @@ export const tokenBucket: Algorithm<BucketState, SettledBucket> = {
       astray: isAstray(circumstances, lastUs),
       terms,
     }
+    // No bucket owes anything: one that seems to is empty, and is healed as one from the future.
+    return whole < 0
+      ? { ...settled, remaining: 0, fraction: 0, lastUs: nowUs, astray: true }
+      : settled
   },
 
   take(settled, cost) {

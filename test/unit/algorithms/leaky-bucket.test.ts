@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { leakyBucket } from '../../../shared/core/algorithms/leaky-bucket.ts'
 import { type BucketState, tokenBucket } from '../../../shared/core/algorithms/token-bucket.ts'
 import type { RegionLimit } from '../../../shared/core/policy.ts'
+import { POOL_UNITS } from '../../../shared/core/units.ts'
 import { aRegionLimit } from '../../support/region-policy.ts'
 
 const NOON_US = 1_793_448_000_000_000
@@ -66,5 +67,23 @@ describe('a leaky bucket', () => {
         }
       }),
     )
+  })
+
+  it('owes nothing where its limit changed twice while it slept: it is empty, and a token is due one interval later', () => {
+    // Five were taken of what an instant long past had, under numbers that nobody remembers.
+    const state = { version: 1, whole: -5, fraction: 0, lastUs: NOON_US - 50_000_000 }
+    const past = {
+      previous: { version: 2, capacity: 5, windowMs: 1_000, burst: 5, home: POOL_UNITS },
+    }
+    const limit = aRegionLimit({
+      algorithm: 'leaky_bucket',
+      version: 3,
+      changedAtUs: NOON_US - 1,
+      ...past,
+    })
+    const settled = at(state, limit, NOON_US)
+    expect([settled.remaining, leakyBucket.waitMs(settled, 1)]).toEqual([0, 100])
+    const healed = leakyBucket.store(leakyBucket.heal(settled))
+    expect(at(healed, limit, NOON_US + 100_000).remaining).toBe(1)
   })
 })
