@@ -44,16 +44,44 @@ export async function refundCheck(
   return { outcome: order.find((outcome) => outcomes.has(outcome)) ?? 'unmatched', limits }
 }
 
-/** Frees what the request holds of concurrency limits; idempotent. Throws as `refundCheck`. */
+/**
+ * Frees what the request holds of concurrency limits; idempotent. Throws as `refundCheck`.
+ *
+ * What is watched is freed as well: a shadow would otherwise be full of holders that left. It is not refunded, for
+ * nobody remembers whether it had admitted a check; who holds something is remembered.
+ */
 export async function releaseCheck(
   context: DecideContext,
   request: NamedCheck,
 ): Promise<readonly Returned[]> {
-  return await returnParts(context, request, async (part, targets) => {
+  const release: ReturnPart = async (part, targets) => {
     const { group, index } = part
     const check = { group, targets, cost: request.cost, requestId: request.requestId }
     return (await context.store.release(check, index.version)).released
+  }
+  const watched = watchedParts(context, request).map(async (part) => {
+    await release(part, targetsOf(part)).catch((err: unknown) => {
+      // Changed policies, an outage: the longest hold ends it. What is only watched fails no answer.
+      if (!isQuotaError(err)) throw err
+    })
   })
+  const [released] = await Promise.all([returnParts(context, request, release), ...watched])
+  return released
+}
+
+/** What is watched beside the request and counts holders. */
+function watchedParts(context: DecideContext, request: NamedCheck): readonly GroupPart[] {
+  const index = context.policies.current()
+  if (index === null) return []
+  const { domain, cost, requestId } = request
+  return splitAsk(context, index, request).aside.flatMap((aside) =>
+    aside.route.watches
+      .filter(({ limits }) => limits.some(({ limit }) => limit.algorithm === 'concurrency'))
+      .map((watch) => {
+        const routed = [{ ...aside, route: { ...aside.route, ...watch } }]
+        return { domain, index, group: aside.route.group, cost, requestId, routed }
+      }),
+  )
 }
 
 type ReturnPart = (part: GroupPart, targets: readonly CheckTarget[]) => Promise<readonly number[]>

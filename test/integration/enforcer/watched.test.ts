@@ -64,6 +64,34 @@ describe('a policy in shadow', () => {
     ).toBe(2)
   })
 
+  it('is released with the check, so that it counts only who holds something; it is not refunded', async () => {
+    const held = { algorithm: 'concurrency', capacity: 1, windowMs } as const
+    await write(
+      aPolicy({ name: 'held', shadow: true, limits: [held] }),
+      aPolicy({ name: 'spent', match: [{ key: 'user' }], shadow: true, limits: limits(1) }),
+      aPolicy({ name: 'live', match: [{ key: 'live' }], limits: limits(100) }),
+    )
+    const descriptors = ['tenant', 'user', 'live'].map((key) => ({
+      entries: [{ key, value: 'one' }],
+    }))
+    const post = async (path: string, change: object) => {
+      const payload = { domain, descriptors, ...change }
+      return (await enforcer.app.inject({ method: 'POST', url: path, payload })).json()
+    }
+    const watched = async (requestId: string) => {
+      const answer = await post('/v1/check', { requestId })
+      const said = answer.watched.map(({ allowed }: { allowed: boolean }) => allowed)
+      return { admittedAtUs: answer.admittedAtUs, said }
+    }
+    const { admittedAtUs, said } = await watched('first')
+    expect(said).toEqual([true, true])
+    expect((await watched('second')).said).toEqual([false, false])
+    const refund = await post('/v1/refund', { requestId: 'first', admittedAtUs })
+    expect(refund).toMatchObject({ outcome: 'refunded', limits: [{ policy: `${domain}/live` }] })
+    await post('/v1/release', { requestId: 'first' })
+    expect((await watched('third')).said).toEqual([true, false])
+  })
+
   it('spends nothing of a check that an enforced policy denies', async () => {
     await write(aPolicy({ shadow: true, limits: limits(5) }), user(1))
     await enforcer.check(BOTH, { domain })
