@@ -1,5 +1,8 @@
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { counterId } from '../../../shared/core/counter-id.ts'
+import { createRedis } from '../../../shared/redis/client.ts'
+import { createLeaseStore } from '../../../shared/redis/lease-store.ts'
 import { aPolicy, startRegion, type TestEnforcer, type TestRegion, withLimit } from './region.ts'
 
 /** What callers and Redis see of an enforcer that leases its hot counters. */
@@ -14,12 +17,26 @@ const small = aPolicy({
   limits: [{ algorithm: 'fixed_window', capacity: 300, windowMs: HOUR_MS }],
 })
 
+/** Each in a domain of its name. A leaky bucket that is large enough for blocks is not leased either. */
+const never = (
+  ['leaky_bucket', 'sliding_window', 'sliding_log', 'sliding_counter', 'concurrency'] as const
+).map((algorithm) => {
+  const limit = {
+    algorithm,
+    capacity: 1_000,
+    windowMs: algorithm === 'concurrency' ? 5_000 : HOUR_MS,
+  }
+  const name = algorithm.replace('_', '-')
+  return aPolicy({ domain: name, name, limits: [limit] })
+})
+const of = { group: 0, usageEpoch: 0, name: 'tenant=acme' }
+
 let region: TestRegion
 let redis: Redis
 let enforcer: TestEnforcer
 
 beforeAll(async () => {
-  region = await startRegion([policy, small])
+  region = await startRegion([policy, small, ...never])
   redis = new Redis(region.redis.url)
 })
 afterAll(async () => {
@@ -53,6 +70,27 @@ async function left(tenant: string, domain = 'api'): Promise<number | null | und
   const { answer } = await other.check(tenant, { cost: 0, domain })
   return answer.decisions[0]?.remaining
 }
+
+describe('a hot key of an algorithm that is not leased', () => {
+  it.each(never)('is never leased, whoever asks: $name', async ({ name, limits }) => {
+    const [limit] = limits
+    if (limit === undefined) throw new Error('a limit')
+    await send('acme', 600, name)
+    expect(await enforcer.series('quotaplane_leases_held')).toBe(0)
+    expect(await redis.keys('e:*')).toEqual([])
+    // Neither does Redis grant one to an enforcer that asks all the same.
+    const current = enforcer.policies.current()
+    const applied = current?.domains.get(name)?.policies[0]?.limits[0]
+    if (current === undefined || current === null || applied === undefined) throw new Error('known')
+    const driver = createRedis({ url: region.redis.url, name: 'lessee', onError: () => {} })
+    await new Promise((resolve) => driver.once('ready', resolve))
+    const target = { limit: applied, counter: counterId({ ...of, limitId: applied.id }) }
+    const ask = { id: `forged-${name}`, group: 0, target, tokens: 20 }
+    const grant = await createLeaseStore({ redis: driver }).grant(ask, current.version)
+    driver.disconnect()
+    expect(grant).toBeNull()
+  })
+})
 
 describe('a hot key', () => {
   it('costs Redis few of its checks, and each counts once (B056)', async () => {
