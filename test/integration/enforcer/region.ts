@@ -134,8 +134,11 @@ export function withLimit(
   }
 }
 
-export async function startRegion(policies: readonly RegionPolicySpec[]): Promise<TestRegion> {
-  const redis = await startRedisServer({ args: USER_ARGUMENTS })
+export async function startRegion(
+  policies: readonly RegionPolicySpec[],
+  redisArgs: readonly string[] = [],
+): Promise<TestRegion> {
+  const redis = await startRedisServer({ args: [...USER_ARGUMENTS, ...redisArgs] })
   let daemon: RegionStore | undefined
   let incarnation = 0
   const enforcers: TestEnforcer[] = []

@@ -1,5 +1,3 @@
-import { writeFile } from 'node:fs/promises'
-import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import type { RegionLimit } from '../../../shared/core/policy.ts'
 import { createCheckStore } from '../../../shared/redis/check-store.ts'
@@ -7,60 +5,29 @@ import { createPolicyReader } from '../../../shared/redis/policy-reader.ts'
 import { openRegionRedis, type RegionRedis } from '../../../shared/redis/region-redis.ts'
 import { connectRegionStore } from '../../../shared/redis/region-store.ts'
 import { systemClock } from '../../../shared/runtime/clock.ts'
-import { freePorts } from '../../support/free-ports.ts'
 import { aLimit, policyOf } from '../../support/redis-region.ts'
-import { type RedisServer, startRedisServer } from '../../support/redis-server.ts'
-import { type ServerProcess, startServer } from '../../support/server-process.ts'
+import { type SentinelServers, startSentinel } from '../../support/sentinel-servers.ts'
 
 /** A region whose Redis has a replica and a real sentinel beside it. */
 
-let servers: RedisServer[] = []
-let sentinel: ServerProcess
-let watcher: Redis
+let servers: SentinelServers
 let redis: RegionRedis
-let url: string
 
 beforeAll(async () => {
-  const [one = 0, two = 0, port = 0] = await freePorts(3)
-  const master = await startRedisServer({ port: one })
-  const replica = await startRedisServer({
-    port: two,
-    args: ['--replicaof', '127.0.0.1', String(one), '--repl-diskless-sync-delay', '0'],
-  })
-  servers = [master, replica]
-  const config = `${master.url}.sentinel.conf`
-  await writeFile(
-    config,
-    [
-      `port ${port}`,
-      'bind 127.0.0.1',
-      `sentinel monitor region 127.0.0.1 ${one} 1`,
-      'sentinel down-after-milliseconds region 1000',
-      'sentinel failover-timeout region 5000',
-    ].join('\n'),
-  )
-  sentinel = await startServer('redis-server', [config, '--sentinel'], '+monitor master')
-  watcher = new Redis({ port, host: '127.0.0.1', retryStrategy: () => null })
-  await vi.waitFor(async () => {
-    const replicas = (await watcher.call('SENTINEL', 'REPLICAS', 'region')) as unknown[]
-    expect(JSON.stringify(replicas)).toContain(`"${two}"`)
-    expect(JSON.stringify(replicas)).toContain('"master-link-status","ok"')
-  }, 30_000)
-  url = `redis+sentinel://127.0.0.1:${port}/region`
+  servers = await startSentinel()
+  const { url } = servers
   redis = openRegionRedis({ url, name: 'enforcer', onError: () => {}, onReady: () => {} })
 }, 60_000)
 afterAll(async () => {
   redis.disconnect()
-  watcher.disconnect()
-  await sentinel.stop()
-  await Promise.all(servers.map((server) => server.stop()))
+  await servers.stop()
 })
 
 it('follows the sentinels to another master, which decides only once the daemon has served it (B089)', async () => {
   const limit = aLimit({ algorithm: 'fixed_window', capacity: 1_000, windowMs: 3_600_000 })
   const checks = createCheckStore({ redis, deadlineMs: 5_000 })
   const reader = createPolicyReader({ redis })
-  const connect = () => connectRegionStore({ url, region: 'here', clock: systemClock })
+  const connect = () => connectRegionStore({ url: servers.url, region: 'here', clock: systemClock })
   const boot = async (incarnation: number): Promise<number> => {
     await daemon.begin({ incarnation, levels: 'full', recovering: false })
     const region = [policyOf(limit)]
@@ -83,13 +50,13 @@ it('follows the sentinels to another master, which decides only once the daemon 
   let version = await boot(1)
   expect(await check(version)).toMatchObject({ allowed: true, remaining: 999 })
 
-  await watcher.call('SENTINEL', 'FAILOVER', 'region')
+  await servers.failOver()
   // Until then it fails for other reasons: the old master is cut off, or has become a replica.
   await vi.waitFor(() => expect(check(version)).rejects.toThrow(/no sync daemon serves/), {
     timeout: 30_000,
     interval: 50,
   })
-  expect(servers[1]?.log()).toContain('MASTER MODE enabled')
+  expect(servers.second.log()).toContain('MASTER MODE enabled')
   await vi.waitFor(
     async () => {
       await daemon.close()
