@@ -1,6 +1,6 @@
 import type { LimitRule, Policy, RebaseChoice, RegionId } from '../core/policy.ts'
 import type { Db, Trx } from './plane.ts'
-import { hasLabels, type StoredPolicy, selectPolicies, toPolicy } from './policy-rows.ts'
+import { hasLabels, hasText, type StoredPolicy, selectPolicies, toPolicy } from './policy-rows.ts'
 
 /** What is written of a policy; its limits are written apart. */
 export interface PolicyValues extends Omit<Policy, 'id' | 'limits'> {
@@ -40,6 +40,8 @@ export async function listPolicies(
     readonly domain?: string | undefined
     /** Only policies that have all of these. */
     readonly labels?: Readonly<Record<string, string>> | undefined
+    /** Only policies that have this in domain/name or their description, in any case. */
+    readonly search?: string | undefined
     readonly after: PolicyKey | null
     readonly limit: number
   },
@@ -47,6 +49,7 @@ export async function listPolicies(
   let select = selectPolicies(db).orderBy('domain').orderBy('name').limit(query.limit)
   if (query.domain !== undefined) select = select.where('domain', '=', query.domain)
   if (query.labels !== undefined) select = select.where(hasLabels(query.labels))
+  if (query.search !== undefined) select = select.where(hasText(query.search))
   if (query.after !== null) {
     const { domain, name } = query.after
     select = select.where((eb) => eb(eb.refTuple('domain', 'name'), '>', eb.tuple(domain, name)))

@@ -88,6 +88,12 @@ export function hasLabels(labels: Readonly<Record<string, string>>) {
   return sql<boolean>`labels @> ${JSON.stringify(labels)}::jsonb`
 }
 
+/** Whether a policy has this in its name, with its domain, or in its description, in any case. */
+export function hasText(text: string) {
+  const within = sql`lower(domain || '/' || name || ' ' || description)`
+  return sql<boolean>`position(lower(${text}) in ${within}) > 0`
+}
+
 /** Overrides of the policy of the row. */
 function overridesOf(eb: ExpressionBuilder<Tables, 'policies'>) {
   return jsonArrayFrom(

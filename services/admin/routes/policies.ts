@@ -46,6 +46,8 @@ import {
 const PATH = '/domains/:domain/policies/:name'
 const tags = ['policies']
 
+const SEARCH_CHARS_MAX = 200
+
 const resetSchema = z
   .strictObject({ limit: nameSchema.optional().describe('left out: every limit') })
   .meta({ id: 'CounterReset' })
@@ -68,16 +70,22 @@ function readRoutes(root: FastifyInstance, deps: AdminDeps): void {
           ...pageQuery,
           domain: domainSchema.optional(),
           labels: labelsQuery,
+          search: z
+            .string()
+            .max(SEARCH_CHARS_MAX)
+            .optional()
+            .describe('only those that have this in domain/name or their description'),
         }),
         response: { 200: policyListSchema, ...failures },
       },
     },
     async (req) => {
-      const { cursor, domain, labels, limit } = req.query
+      const { cursor, domain, labels, search, limit } = req.query
       const after = decodeCursor(policyCursor, cursor)
       const found = await listPolicies(deps.db, {
         domain,
         labels: parseLabels(labels ?? '') ?? undefined,
+        search,
         after: after && { domain: after[0], name: after[1] },
         limit: limit + 1,
       })

@@ -246,6 +246,20 @@ describe('the list of policies', () => {
     const answer = await admin.call('GET', `/v1/policies?${query}`)
     expect(answer).toMatchObject({ status: 400, body: { errors: [{ field }] } })
   })
+
+  it('finds policies by a part of their name with its domain, or of their description', async () => {
+    await admin.register('us-east-1', 'eu-west-1')
+    const described = { name: 'found-one', description: 'For 100% of the Shops' }
+    await admin.create({ ...described, match: [{ key: 'shop' }] })
+    const found = async (search: string) => {
+      const path = `/v1/policies?search=${encodeURIComponent(search)}`
+      const { body } = await admin.call('GET', path)
+      return body.items.map(({ name }: { name: string }) => name)
+    }
+    expect(await found('API/FOUND')).toEqual(['found-one'])
+    expect(await found('100% of the shops')).toEqual(['found-one'])
+    expect(await found('100_')).toEqual([])
+  })
 })
 
 describe('a precondition', () => {
