@@ -29,6 +29,8 @@ export async function serveDashboard(app: FastifyInstance, folder: string): Prom
       reply.header('content-security-policy', CONTENT_SECURITY_POLICY)
       reply.header('x-content-type-options', 'nosniff')
       reply.header('referrer-policy', 'no-referrer')
+      reply.header('cross-origin-opener-policy', 'same-origin')
+      reply.header('cross-origin-resource-policy', 'same-origin')
     },
   })
 }
