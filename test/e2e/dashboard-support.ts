@@ -3,7 +3,7 @@ import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { expect } from 'vitest'
 import type { Plane } from '../../services/cli/plane/topology.ts'
 import { startBrowser } from '../support/browser.ts'
-import { localPlane, scenarioPolicy } from './support.ts'
+import { localPlane, REGIONS, scenarioPolicy } from './support.ts'
 
 export const POLICY = 'dashboard'
 
@@ -147,4 +147,25 @@ export class Stage {
     await dialog.getByRole('button', { name: 'Close' }).click()
     await dialog.waitFor({ state: 'detached' })
   }
+}
+
+/** A snapshot as large as admin makes one: 200 limits with 20 hot keys each. */
+export function largestSnapshot(): string {
+  const part = { units: 500_000, tokens: 2_000 }
+  const regions = REGIONS.map((region) => ({
+    ...{ region, share: part, base: part, lent: 0, borrowed: 0, demandPerSecond: 1_500 },
+    ...{ isHungry: false, admitted: 1_000, denied: 0, returned: 0, ageMs: 300 },
+  }))
+  const at = new Date().toISOString()
+  const limits = Array.from({ length: 200 }, (_, i) => ({
+    ...{ domain: 'e2e', policy: `p${i}`, limit: 'per-second', limitId: 1_000 + i },
+    ...{ capacity: 4_000, windowMs: 1_000, burst: 4_000, epoch: 1, isEpochOpen: false, base: {} },
+    keys: Array.from({ length: 20 }, (_, j) => ({ key: `tenant=t${i}-${j}`, regions, loans: [] })),
+    keysLeftOut: 1_000_000,
+  }))
+  const snapshot = {
+    ...{ at, revision: 1, rollout: null, shares: { at, limits }, usage: { limits: [] } },
+    regions: { at, admin: { bus: 'up', database: 'up' }, regions: [], pairs: [] },
+  }
+  return `id: x-1\nevent: snapshot\ndata: ${JSON.stringify(snapshot)}\n\n`
 }

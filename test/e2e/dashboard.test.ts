@@ -1,7 +1,7 @@
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { accessibilityProblems } from '../support/browser.ts'
-import { KEY, POLICY, Stage } from './dashboard-support.ts'
+import { KEY, largestSnapshot, POLICY, Stage } from './dashboard-support.ts'
 import { CAPACITY, quotaplaneHere, REGIONS, scenarioPolicy } from './support.ts'
 
 const [US, EU] = REGIONS
@@ -124,7 +124,10 @@ describe('the dashboard', { timeout: 90_000 }, () => {
     // Admin hears the region whose NATS it is connected to; the other is the one that is cut off from here.
     await page.getByText('cut off, last heard').waitFor({ timeout: 3_000 })
     expect(await accessibilityProblems(page)).toEqual([])
+    await stage.open(SPLIT)
+    await page.getByText('cut off: ').waitFor()
     plane.links.healAll()
+    await stage.open('#/')
     await expect.poll(() => page.getByText('reporting').count(), { timeout: 15_000 }).toBe(2)
   })
 
@@ -140,6 +143,26 @@ describe('the dashboard', { timeout: 90_000 }, () => {
     await page.unrouteAll()
     await page.getByText('Live', { exact: true }).waitFor({ timeout: 30_000 })
     expect(await page.locator('main > .stale').count()).toBe(0)
+  })
+
+  it('shows the largest word that admin sends at once, and goes on', async () => {
+    const { page } = stage
+    const body = largestSnapshot()
+    await page.route('**/v1/stream*', (route) =>
+      route.fulfill({ contentType: 'text/event-stream', body }),
+    )
+    // What is asked for when that stream has ended would take its place.
+    await page.route('**/v1/lags', (route) => route.abort())
+    await stage.open('#/')
+    await page.reload()
+    const sinceStart = 'performance.now()'
+    await page.getByText('4,000 of 4,000 tokens').waitFor()
+    const shownMs = (await page.evaluate(sinceStart)) as number
+    await page.getByRole('link', { name: 'Keys', exact: true }).click()
+    await page.getByRole('heading', { name: 'Keys of the last minute' }).waitFor()
+    await page.unrouteAll()
+    expect(body.length).toBeGreaterThan(1_500_000)
+    expect(shownMs).toBeLessThan(3_000)
   })
 
   it('shows the same figures again by the address of a view that is held', async () => {
@@ -228,6 +251,15 @@ describe('an operator at the dashboard', { timeout: 90_000 }, () => {
       'give a number from 0.01 to 1000',
     )
     expect(await accessibilityProblems(page)).toEqual([])
+    await dialog.getByRole('button', { name: 'Cancel' }).click()
+    // Somebody else changes the policy while this one fills the form.
+    await page.getByRole('button', { name: 'Edit limit' }).click()
+    await stage.post('/v1/emergency-actions', {
+      ...{ kind: 'freeze', domain: 'e2e', policy: 'tenants', reason: 'other', ttlSeconds: 60 },
+    })
+    await dialog.getByLabel('Reason').fill('late')
+    await dialog.getByRole('button', { name: 'Show the plan' }).click()
+    await dialog.getByText('read it again and repeat the change on that').waitFor()
     await dialog.getByRole('button', { name: 'Cancel' }).click()
   })
 

@@ -14,6 +14,7 @@ import { Overview } from './pages/overview.tsx'
 import { Policies } from './pages/policies.tsx'
 import { PolicyPage } from './pages/policy.tsx'
 import { SignIn } from './pages/sign-in.tsx'
+import { Strip } from './parts/strip.tsx'
 
 const TABS = [
   ['overview', 'Overview'],
@@ -141,7 +142,16 @@ function Live({ api, caller }: Pick<ViewProps, 'api' | 'caller'>) {
     void new LiveFeed(api, setLive).run(stop.signal)
     return () => stop.abort()
   }, [api])
-  return <View {...{ api, caller, route, live }} />
+  const title = [...route.names, route.page].join(' – ')
+  useEffect(() => {
+    document.title = `${title} – Quotaplane`
+  }, [title])
+  return (
+    <>
+      {route.page !== 'overview' && <Strip live={live} />}
+      <View {...{ api, caller, route, live }} />
+    </>
+  )
 }
 
 function View(props: ViewProps) {

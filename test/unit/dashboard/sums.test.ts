@@ -16,7 +16,7 @@ const sharesOf = (...units: readonly number[][]): LimitShares[] =>
       capacity: 1_000,
       keys: units.map((parts, i) => ({
         key: `k${i}`,
-        regions: parts.map((one) => ({ share: { units: one } })),
+        regions: parts.map((one, j) => ({ region: `r${j}`, share: { units: one } })),
       })),
     },
   ] as unknown as LimitShares[]
@@ -27,6 +27,13 @@ describe('the meter of shares', () => {
       key: { key: 'k1' },
       ratio: 1,
     })
+  })
+
+  it('leaves out keys of a region that is cut off, whose last word others have acted on since', () => {
+    const limits = sharesOf([900_000, 400_000], [700_000])
+    expect(largestShareSum(limits)?.ratio).toBe(1.3)
+    expect(largestShareSum(limits, ['r1'])?.ratio).toBe(0.7)
+    expect(largestShareSum(limits, ['r0'])).toBeNull()
   })
 
   it('says nothing while no key is hot', () => {

@@ -43,7 +43,7 @@ describe('why a key is denied', () => {
       'us cannot lend while cut off',
     )
     expect(whyDenied(item, known({ shares: short, silent: ['eu'] }))).toContain(
-      'it is cut off and gets no loans',
+      'eu cannot be heard from here',
     )
   })
 

@@ -61,15 +61,14 @@ export class LiveFeed {
     try {
       const body = await this.#api.stream('/v1/stream', headers, signal)
       const events = new EventReader()
-      const reader = body
-        .pipeThrough(new TextDecoderStream() as never)
-        .getReader() as ReadableStreamDefaultReader<string>
+      const text = new TextDecoder()
+      const reader = body.getReader()
       while (true) {
         const { done, value } = await reader.read()
         if (done) throw new Error('the stream ended')
         clearTimeout(silence)
         silence = setTimeout(() => stop.abort(), SILENT_AFTER_MS)
-        this.#take(events, value)
+        this.#take(events, text.decode(value, { stream: true }))
       }
     } finally {
       clearTimeout(silence)

@@ -14,8 +14,14 @@ const SILENT_AFTER_MS = 2_500
 /** An event that is out of date tells nothing of the time since: then the page is stale, and no region is cut. */
 const SINCE_EVENT_MAX_MS = 1_200
 
-/** The key whose regions' shares come to most of its limit; null while no key is hot. */
-export function largestShareSum(limits: Iterable<LimitShares>): {
+/**
+ * The key whose regions' shares come to most of its limit; null while no key is hot. Keys of a region that is cut off
+ * are left out: what it has now is not known here, and its last word would be added to what others have taken back.
+ */
+export function largestShareSum(
+  limits: Iterable<LimitShares>,
+  silent: readonly string[] = [],
+): {
   readonly limit: LimitShares
   readonly key: KeyShares
   readonly units: number
@@ -24,6 +30,7 @@ export function largestShareSum(limits: Iterable<LimitShares>): {
   let largest: ReturnType<typeof largestShareSum> = null
   for (const limit of limits) {
     for (const key of limit.keys) {
+      if (key.regions.some(({ region }) => silent.includes(region))) continue
       const units = key.regions.reduce((sum, one) => sum + one.share.units, 0)
       const ratio = units / POOL_UNITS
       if (largest === null || ratio > largest.ratio) largest = { limit, key, units, ratio }
@@ -55,6 +62,17 @@ export function heardAgeMs(
 ): number | null {
   if (region.ageMs === null) return null
   return region.ageMs + Math.min(SINCE_EVENT_MAX_MS, Math.max(0, nowMs - (atMs ?? nowMs)))
+}
+
+/** How long ago each region was heard, as of `nowMs`. */
+export function heardAges(live: LiveState, nowMs: number): ReadonlyMap<string, number | null> {
+  const regions = live.regions?.regions ?? []
+  return new Map(regions.map((one) => [one.region, heardAgeMs(one, live, nowMs)]))
+}
+
+/** The regions that are cut off, of those ages. */
+export function silentOf(ages: ReadonlyMap<string, number | null>): readonly string[] {
+  return [...ages].filter(([, ageMs]) => isSilent(ageMs)).map(([region]) => region)
 }
 
 export function isSilent(ageMs: number | null): boolean {

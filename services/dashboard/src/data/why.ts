@@ -29,17 +29,24 @@ function reasonOf(item: TopItem, { shares, silent }: Known): string {
   const limit = `${compact(item.capacity)} a ${windowName(item.windowMs)}`
   if (shares === null) return `It was over its limit of ${limit}, and is not at present.`
   const perSecond = (1_000 * item.capacity) / item.windowMs
-  const asked = shares.regions.reduce((sum, one) => sum + one.demandPerSecond, 0)
+  const heard = shares.regions.filter(({ region }) => !silent.includes(region))
+  const [hungry] = heard.filter((one) => one.isHungry)
+  if (silent.length > 0) {
+    const away = silent.join(', ')
+    if (hungry !== undefined) return `${wanting(hungry)}: ${away} cannot lend while cut off.`
+    return `${away} cannot be heard from here: a region that is cut off has its base and no loans.`
+  }
+  const asked = heard.reduce((sum, one) => sum + one.demandPerSecond, 0)
   if (asked > perSecond) {
     return `All regions together ask for ${compact(Math.round(asked))} a second, and the limit is ${limit}.`
   }
-  const [hungry] = shares.regions.filter((one) => one.isHungry)
   if (hungry === undefined) return `It was over its limit of ${limit}, and has what it needs now.`
-  const has = `${hungry.region} asks for ${compact(Math.round(hungry.demandPerSecond))} a second and has a share of ${compact(hungry.share.tokens)}`
-  const away = silent.filter((region) => region !== hungry.region)
-  if (silent.includes(hungry.region)) return `${has}: it is cut off and gets no loans.`
-  if (away.length > 0) return `${has}: ${away.join(', ')} cannot lend while cut off.`
-  return `${has}; the others lend what they do not need.`
+  return `${wanting(hungry)}; the others lend what they do not need.`
+}
+
+function wanting({ region, demandPerSecond, share }: KeyShares['regions'][number]): string {
+  const asked = compact(Math.round(demandPerSecond))
+  return `${region} asks for ${asked} a second and has a share of ${compact(share.tokens)}`
 }
 
 function isAbout(action: EmergencyReply, item: TopItem): boolean {

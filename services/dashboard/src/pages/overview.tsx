@@ -4,7 +4,7 @@ import type { LagsReply, UsageTopReply } from '../../../../shared/protocol/readi
 import type { ViewProps } from '../app.tsx'
 import { usePoll } from '../data/poll.ts'
 import { linkTo } from '../data/route.ts'
-import { heardAgeMs, isSilent } from '../data/sums.ts'
+import { heardAges, silentOf } from '../data/sums.ts'
 import { DeniedKeys } from '../parts/denied-keys.tsx'
 import { EmergencyTable } from '../parts/emergency-table.tsx'
 import { Freshness, useIsStale, useNowMs } from '../parts/freshness.tsx'
@@ -24,9 +24,8 @@ export function Overview({ api, live, caller }: ViewProps) {
   const isStale = useIsStale([live])
   const nowMs = useNowMs(LOOK_MS)
   const told = live.regions?.regions ?? []
-  const silent = told
-    .filter((region) => isSilent(heardAgeMs(region, live, nowMs)))
-    .map(({ region }) => region)
+  const ages = heardAges(live, nowMs)
+  const silent = silentOf(ages)
   const rows = (denied.data?.items ?? []).filter((item) => item.total.denied > 0)
   return (
     <div class={isStale ? 'stale' : undefined}>
@@ -35,6 +34,9 @@ export function Overview({ api, live, caller }: ViewProps) {
         <Freshness of={[live]} />
       </div>
       <Meters live={live} silent={silent} />
+      <p class="visually-hidden" role="status">
+        {silent.length > 0 && `Cut off: ${silent.join(', ')}`}
+      </p>
       <AdminState lags={live.regions} />
       <section aria-labelledby="denied">
         <h2 id="denied">Denied most in the last minute</h2>
@@ -57,7 +59,7 @@ export function Overview({ api, live, caller }: ViewProps) {
             <RegionColumn
               key={region.region}
               {...{ api, caller, live, region }}
-              ageMs={heardAgeMs(region, live, nowMs)}
+              ageMs={ages.get(region.region) ?? null}
               stored={regions.data?.items.find(({ id }) => id === region.region)}
             />
           ))}

@@ -5,7 +5,7 @@ import { descriptorOf, tenantOf } from '../data/key-entries.ts'
 import type { KeyShares, LimitShares } from '../data/live-state.ts'
 import { usePoll } from '../data/poll.ts'
 import { linkTo } from '../data/route.ts'
-import { heardAgeMs, isSilent } from '../data/sums.ts'
+import { heardAges, silentOf } from '../data/sums.ts'
 import { whyDenied } from '../data/why.ts'
 import { ActionButtons } from '../parts/action-buttons.tsx'
 import { EmergencyTable } from '../parts/emergency-table.tsx'
@@ -74,11 +74,12 @@ function LimitView(
   const { limits, limit, hot, asked, found, linkFor } = props
   const { shares } = found
   const chosen = asked ?? shares?.key ?? null
-  const members = props.live.regions?.regions.map(({ region }) => region) ?? []
+  const ages = heardAges(props.live, useNowMs(1_000))
+  const members = [...ages.keys()]
   return (
     <>
       <Choices {...{ limits, limit, hot, linkFor, chosen }} />
-      {shares !== null && <Reason {...props} shares={shares} />}
+      {shares !== null && <Reason {...props} shares={shares} silent={silentOf(ages)} />}
       <Actions {...props} chosen={chosen} />
       <EmergencyTable {...props} actions={props.policyReply.emergency} />
       {shares === null ? (
@@ -93,6 +94,7 @@ function LimitView(
           capacity={limit.capacity}
           {...(limit.windowMs !== undefined && { windowMs: limit.windowMs })}
           members={members}
+          ages={ages}
           shares={shares}
           at={found.at}
         />
@@ -214,22 +216,17 @@ function Choices(props: {
 }
 
 /** Why the key is denied, where it is. */
-function Reason(
-  props: ViewProps & {
-    readonly domain: string
-    readonly policy: string
-    readonly limit: PolicyLimit
-    readonly shares: KeyShares
-    readonly policyReply: PolicyReply
-  },
-) {
-  const { live, domain, policy, limit, shares, policyReply } = props
-  const nowMs = useNowMs(1_000)
+function Reason(props: {
+  readonly domain: string
+  readonly policy: string
+  readonly limit: PolicyLimit
+  readonly shares: KeyShares
+  readonly silent: readonly string[]
+  readonly policyReply: PolicyReply
+}) {
+  const { domain, policy, limit, shares, silent, policyReply } = props
   const denying = shares.regions.filter(({ isHungry }) => isHungry)
   if (denying.length === 0) return null
-  const silent = (live.regions?.regions ?? [])
-    .filter((region) => isSilent(heardAgeMs(region, live, nowMs)))
-    .map(({ region }) => region)
   const item = {
     ...{ domain, policy, limit: limit.name, key: shares.key, isHungry: true },
     capacity: limit.capacity,

@@ -1,35 +1,37 @@
 import { useEffect, useState } from 'preact/hooks'
 import { age, compact, full } from '../data/format.ts'
 import type { KeyShares } from '../data/live-state.ts'
-import { type SharePoint, withPoint } from '../data/sums.ts'
+import { isSilent, type SharePoint, silentOf, withPoint } from '../data/sums.ts'
 import { Bars } from '../parts/bars.tsx'
 import { Chart, colourOf } from '../parts/chart.tsx'
 import { Flows, type Loan, lapseText } from '../parts/flows.tsx'
 import { Status } from '../parts/status.tsx'
 import { Table } from '../parts/table.tsx'
 
-/** A region is told of each second; figures that are older than this are marked with their age. */
-const LATE_AFTER_MS = 3_500
-
 /** How one key's limit is split at present, and how that moved since the page shows it. */
 export function Split(props: {
   readonly capacity: number
   /** Of the plane, in the order that gives each its colour. */
   readonly members: readonly string[]
+  /** How long ago each region was heard: shares are told only when they change. */
+  readonly ages: ReadonlyMap<string, number | null>
   readonly windowMs?: number
   readonly shares: KeyShares
   readonly at: string
 }) {
-  const { capacity, members, windowMs = 1_000, shares, at } = props
+  const { capacity, members, ages, windowMs = 1_000, shares, at } = props
   const [points, setPoints] = useState<readonly SharePoint[]>([])
   const { key, regions } = shares
   // A point for each word, which `at` tells apart; an unchanged split has points too.
   useEffect(() => {
     if (at === '') return
-    const tokens = new Map(regions.map((one) => [one.region, one.share.tokens]))
+    const known = regions.filter((one) => !isSilent(ages.get(one.region) ?? null))
+    const tokens = new Map(known.map((one) => [one.region, one.share.tokens]))
     setPoints((last) => withPoint(last, { atS: Math.floor(Date.parse(at) / 1_000), tokens }))
   }, [at, key])
   const names = regions.map(({ region }) => region)
+  const silent = silentOf(ages)
+  const unknown = names.filter((name) => silent.includes(name))
   const sum = regions.reduce((all, one) => all + one.share.tokens, 0)
   const perWindow = windowMs / 1_000
   const loans = shares.loans.map((loan) => ({
@@ -43,15 +45,7 @@ export function Split(props: {
         <strong>
           {full(sum)} of {full(capacity)}
         </strong>{' '}
-        tokens are some region's share{' '}
-        {sum > capacity ? (
-          <Status tone="warn">as regions told it at different instants</Status>
-        ) : (
-          <Status tone="good">within the limit</Status>
-        )}
-        {sum < capacity && (
-          <span class="hint"> {full(capacity - sum)} are on their way between regions</span>
-        )}
+        tokens are some region's share <SumStatus {...{ sum, capacity, unknown }} />
       </p>
       <div class="side-by-side">
         <Chart
@@ -72,23 +66,28 @@ export function Split(props: {
             share: one.share.tokens,
             demand: one.demandPerSecond * perWindow,
             isHungry: one.isHungry,
+            isKnown: !silent.includes(one.region),
             colour: colourOf(one.region, members),
           }))}
         />
         <Flows
           regions={names.map((name) => ({ name, colour: colourOf(name, members) }))}
-          loans={loans}
+          loans={loans.filter(({ leftMs }) => leftMs === null || leftMs > 0)}
           capacity={capacity}
         />
       </div>
-      <ShareTable shares={shares} />
+      <ShareTable shares={shares} ages={ages} />
       <LoanTable name={key} loans={loans} />
     </>
   )
 }
 
-function ShareTable({ shares }: { readonly shares: KeyShares }) {
-  const { key, regions } = shares
+function ShareTable(props: {
+  readonly shares: KeyShares
+  readonly ages: ReadonlyMap<string, number | null>
+}) {
+  const { ages } = props
+  const { key, regions } = props.shares
   return (
     <Table
       caption={`Shares of ${key} by region`}
@@ -105,8 +104,8 @@ function ShareTable({ shares }: { readonly shares: KeyShares }) {
         {
           name: 'State',
           cell: (row) =>
-            row.ageMs > LATE_AFTER_MS ? (
-              <Status tone="bad">{`as of ${age(row.ageMs)} ago`}</Status>
+            isSilent(ages.get(row.region) ?? null) ? (
+              <Status tone="bad">{`cut off, as of ${age(ages.get(row.region) ?? row.ageMs)} ago`}</Status>
             ) : row.isHungry ? (
               <Status tone="warn">hungry: denies, and could use more</Status>
             ) : (
@@ -133,5 +132,27 @@ function LoanTable(props: { readonly name: string; readonly loans: readonly Loan
         { name: 'Until', cell: (loan) => lapseText(loan.leftMs) },
       ]}
     />
+  )
+}
+
+function SumStatus(props: {
+  readonly sum: number
+  readonly capacity: number
+  readonly unknown: readonly string[]
+}) {
+  const { sum, capacity, unknown } = props
+  if (unknown.length > 0) {
+    return (
+      <Status tone="warn">{`by the last word of ${unknown.join(', ')}, which cannot be heard`}</Status>
+    )
+  }
+  if (sum > capacity) return <Status tone="warn">as regions told it at different instants</Status>
+  return (
+    <>
+      <Status tone="good">within the limit</Status>
+      {sum < capacity && (
+        <span class="hint"> {full(capacity - sum)} are on their way between regions</span>
+      )}
+    </>
   )
 }

@@ -17,6 +17,12 @@ type Step =
 
 const ROLLOUT_MS = 500
 
+/** What a browser calls a UUID it makes over HTTPS alone; a plane may be reached otherwise. */
+function newKey(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16))
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')
+}
+
 /**
  * Asks for what a change needs and why, shows what it would do, and carries it out when that is agreed to. A repeated
  * click or a lost answer changes nothing twice: both go with one key.
@@ -53,7 +59,7 @@ export function ActionDialog(props: {
         kind: 'planned',
         change,
         plan: await api.plan<Plan>(change),
-        key: crypto.randomUUID(),
+        key: newKey(),
       }
     })
   const apply = (change: Change, key: string): Promise<void> =>

@@ -6,6 +6,8 @@ export interface Bar {
   readonly share: number
   readonly demand: number
   readonly isHungry: boolean
+  /** False for a region that is cut off: its last word is no present. */
+  readonly isKnown: boolean
   readonly colour: string
 }
 
@@ -18,21 +20,31 @@ export function Bars(props: { readonly bars: readonly Bar[]; readonly unit: stri
     <figure class="bars">
       <figcaption>Demand against share, {unit}</figcaption>
       <ul class="plain">
-        {bars.map(({ name, share, demand, isHungry, colour }) => (
-          <li key={name}>
-            <span>
-              {name}: asks for {compact(Math.round(demand))}, has {compact(Math.round(share))}
-              {isHungry && (
-                <strong> (short by {compact(Math.ceil(Math.max(0, demand - share)))})</strong>
-              )}
-            </span>
-            <div class="bar" aria-hidden="true">
-              <div class="fill" style={{ width: part(share), background: `var(${colour})` }} />
-              <div class="mark" style={{ left: part(demand) }} />
-            </div>
+        {bars.map((bar) => (
+          <li key={bar.name}>
+            {bar.isKnown ? (
+              <span>{wordsOf(bar)}</span>
+            ) : (
+              <span>{bar.name}: cut off, not known</span>
+            )}
+            {bar.isKnown && (
+              <div class="bar" aria-hidden="true">
+                <div
+                  class="fill"
+                  style={{ width: part(bar.share), background: `var(${bar.colour})` }}
+                />
+                <div class="mark" style={{ left: part(bar.demand) }} />
+              </div>
+            )}
           </li>
         ))}
       </ul>
     </figure>
   )
+}
+
+function wordsOf({ name, share, demand, isHungry }: Bar): string {
+  const short = compact(Math.ceil(Math.max(0, demand - share)))
+  const has = `${name}: asks for ${compact(Math.round(demand))}, has ${compact(Math.round(share))}`
+  return isHungry ? `${has} (short by ${short})` : has
 }

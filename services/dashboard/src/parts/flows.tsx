@@ -96,5 +96,7 @@ export function Flows(props: {
 /** When a loan lapses, in words. */
 export function lapseText(leftMs: number | null): string {
   if (leftMs === null) return 'until when is not known'
-  return leftMs <= 0 ? 'lapses now' : `lapses in ${age(leftMs)} unless extended`
+  return leftMs <= 0
+    ? 'has lapsed, unless it was extended unheard'
+    : `lapses in ${age(leftMs)} unless extended`
 }

@@ -16,15 +16,13 @@ export function Meters({
   return (
     <dl class="meters">
       <OverAdmission live={live} />
-      <ShareSum live={live} />
+      <ShareSum live={live} silent={silent} />
       <Meter
         label="Regions heard"
         value={`${regions.length - silent.length} of ${regions.length}`}
         tone={live.atMs === null ? 'idle' : silent.length === 0 ? 'good' : 'bad'}
         note={
-          silent.length === 0
-            ? 'all report each second'
-            : `cut off: ${silent.join(', ')}; each keeps to its base`
+          silent.length === 0 ? 'all report each second' : `cut off from here: ${silent.join(', ')}`
         }
       />
       <Revision live={live} />
@@ -51,8 +49,12 @@ function OverAdmission({ live }: { readonly live: LiveState }) {
 }
 
 /** Regions speak at different instants, so a sum over the limit is no breach of it; the audit beside it says that. */
-function ShareSum({ live }: { readonly live: LiveState }) {
-  const largest = largestShareSum(live.shares.values())
+function ShareSum({ live, silent }: Parameters<typeof Meters>[0]) {
+  const largest = largestShareSum(live.shares.values(), silent)
+  if (largest === null && silent.length > 0) {
+    const note = `not known while ${silent.join(', ')} cannot be heard`
+    return <Meter label="All shares of a limit" value="–" tone="idle" note={note} />
+  }
   if (largest === null) {
     return (
       <Meter

@@ -49,7 +49,7 @@ export function PlanView({ plan }: { readonly plan: Plan }) {
             { name: 'Limit', cell: ({ limit }) => `${limit.policy}, ${limit.limit}` },
             { name: 'Region', cell: ({ region }) => region.region },
             { name: 'Base', isNumber: true, cell: ({ region }) => tokens(region.before) },
-            { name: 'would be', isNumber: true, cell: ({ region }) => tokens(region.after) },
+            { name: 'Would be', isNumber: true, cell: ({ region }) => tokens(region.after) },
           ]}
         />
       )}

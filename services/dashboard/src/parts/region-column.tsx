@@ -23,7 +23,9 @@ export function RegionColumn(props: {
   readonly stored: RegionReply | undefined
 }) {
   const { api, caller, live, region, ageMs, stored } = props
-  const rate = live.rates.get(region.region)
+  const isCut = isSilent(ageMs)
+  // What it does now is not known here: its last word is no present.
+  const rate = isCut ? null : (live.rates.get(region.region) ?? { admitted: 0, denied: 0 })
   const pairs = live.regions?.pairs.filter((pair) => pair.to === region.region) ?? []
   const [tone, word] = stateOf(region, ageMs, stored)
   const verb = stored?.state === 'active' ? 'drain' : 'resume'
@@ -34,11 +36,11 @@ export function RegionColumn(props: {
       {stored?.move && <Move region={stored} move={stored.move} />}
       <dl>
         <dt>Admitted a second</dt>
-        <dd>{rate ? compact(rate.admitted) : '0'}</dd>
+        <dd>{rate === null ? '–' : compact(rate.admitted)}</dd>
         <dt>Denied a second</dt>
-        <dd>{rate ? compact(rate.denied) : '0'}</dd>
+        <dd>{rate === null ? '–' : compact(rate.denied)}</dd>
         <dt>Hungry keys</dt>
-        <dd>{region.hungryKeys}</dd>
+        <dd>{isCut ? '–' : region.hungryKeys}</dd>
         <dt>Revision</dt>
         <dd>{region.appliedRevision ?? '–'}</dd>
         <dt>Store</dt>
@@ -50,7 +52,7 @@ export function RegionColumn(props: {
           <Part state={region.bus} />
         </dd>
         {pairs.map((pair) => (
-          <LagLine key={pair.from} from={pair.from} lagMs={pair.lagMs} />
+          <LagLine key={pair.from} from={pair.from} lagMs={isCut ? undefined : pair.lagMs} />
         ))}
       </dl>
       {stored && stored.state !== 'removing' && (
@@ -85,8 +87,20 @@ function Part({ state }: { readonly state: string }) {
   return <Status tone={PART_TONES[state] ?? 'bad'}>{state.replaceAll('-', ' ')}</Status>
 }
 
-function LagLine(props: { readonly from: string; readonly lagMs: number | null }) {
+function LagLine(props: {
+  readonly from: string
+  /** Undefined where it is not known here. */
+  readonly lagMs: number | null | undefined
+}) {
   const { from, lagMs } = props
+  if (lagMs === undefined) {
+    return (
+      <>
+        <dt>Lag to {from}</dt>
+        <dd>–</dd>
+      </>
+    )
+  }
   const isLate = lagMs === null || lagMs > LATE_AFTER_MS
   return (
     <>
