@@ -8,6 +8,7 @@ import {
   type HistogramConfiguration,
   Registry,
 } from 'prom-client'
+import { PACKAGE_VERSION } from './assets.ts'
 import { counterName, isWritten, labelsText, type TextFormat } from './tally.ts'
 
 /** A registry whose metrics may write their own text (`tally.ts`). */
@@ -76,15 +77,26 @@ export function joinFamilies(all: readonly (readonly string[])[]): string[] {
 /**
  * A registry of one process's own, so that several apps can live in one test process.
  *
- * `defaults` adds the process and Node.js metrics.
+ * `defaults` adds the process and Node.js metrics, and which program it is.
  */
 export function createRegistry(
   labels: Readonly<Record<string, string>>,
   defaults: boolean,
 ): ServiceRegistry {
   const registry = new ServiceRegistry(labels)
-  if (defaults) collectDefaultMetrics({ register: registry })
+  if (defaults) {
+    collectDefaultMetrics({ register: registry })
+    observeBuild(registry)
+  }
   return registry
+}
+
+/** Declares which program this is, as labels of a gauge that is always 1, so that other series can be joined with it. */
+export function observeBuild(registry: Registry): void {
+  const labelNames = ['version', 'node'] as const
+  const help = 'Version of this program and of its Node.js; always 1.'
+  const build = gauge(registry, { name: 'quotaplane_build_info', help, labelNames })
+  build.set({ version: PACKAGE_VERSION, node: process.version }, 1)
 }
 
 export function counter<T extends string>(

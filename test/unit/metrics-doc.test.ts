@@ -9,7 +9,7 @@ import {
 } from '../../services/enforcer/observe-memory.ts'
 import { observeStoreMemory } from '../../services/enforcer/store-memory.ts'
 import { createSyncMetrics } from '../../services/sync/metrics.ts'
-import { createRegistry, type Registry } from '../../shared/runtime/metrics.ts'
+import { createRegistry, observeBuild, type Registry } from '../../shared/runtime/metrics.ts'
 import { observeSpans } from '../../shared/runtime/tracing/open.ts'
 
 /** Gauges are only declared here, never collected, so what they read need not exist. */
@@ -38,6 +38,7 @@ describe.each(Object.keys(declare))('docs/metrics.md, %s', (service) => {
     const registry = createRegistry({}, false)
     declare[service]?.(registry)
     observeSpans(registry, unread)
+    observeBuild(registry)
     const declared = registry.getMetricsAsArray().map((metric) => {
       const { labelNames } = metric as unknown as { labelNames: readonly string[] }
       return `${metric.name} ${String(metric.type)} ${labelNames.filter((l) => l !== 'le').join(', ') || '–'}`

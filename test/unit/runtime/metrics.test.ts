@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { Counter, Histogram, Registry } from 'prom-client'
 import { describe, expect, it } from 'vitest'
 import { counter, createRegistry, gauge, joinFamilies } from '../../../shared/runtime/metrics.ts'
@@ -102,5 +103,16 @@ describe('the metrics of several processes', () => {
       ].join('\n'),
     )
     expect(joinFamilies([])).toEqual([])
+  })
+})
+
+describe('a service', () => {
+  it('says which program it is, and tests without its defaults do not', async () => {
+    const text = await createRegistry({ service: 'admin' }, true).metrics()
+    const { version } = JSON.parse(readFileSync('package.json', 'utf8'))
+    expect(text).toContain(
+      `quotaplane_build_info{version="${version}",node="${process.version}",service="admin"} 1\n`,
+    )
+    expect(await createRegistry({}, false).metrics()).toBe('\n')
   })
 })
