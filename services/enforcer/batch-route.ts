@@ -24,11 +24,32 @@ export function useBatches(app: FastifyInstance, options: CheckRouteOptions): vo
   const context = { regionJson: asciiJson(region), clock, isRunning }
   app.post(BATCH_PATH, { bodyLimit: BODY_BYTES_MAX }, async (req, reply) => {
     const checks = parseBatch(req.body)
-    const items = await Promise.all(checks.map((check) => answerItem(options, check, context)))
+    const items = await all(
+      options,
+      checks.map((check) => answerItem(options, check, context)),
+    )
     if (!isRunning()) void reply.header('connection', 'close')
     void reply.header('content-type', JSON_TYPE)
     return `{"answers":[${items.join(',')}]}`
   })
+}
+
+/**
+ * The answers of a batch once each of its checks has come to an end. A bug fails the batch; every check that met one is
+ * counted: the first by whoever answers for the failure, as that of a single check is.
+ */
+async function all(
+  runner: CheckRunner,
+  items: readonly Promise<string>[],
+): Promise<readonly string[]> {
+  const answers: string[] = []
+  const bugs: unknown[] = []
+  for (const item of await Promise.allSettled(items)) {
+    if (item.status === 'fulfilled') answers.push(item.value)
+    else if (bugs.push(item.reason) > 1) countFailure(runner, 500)
+  }
+  if (bugs.length > 0) throw bugs[0]
+  return answers
 }
 
 /** What is wrong with one check, or keeps it from being decided, is said in its place; a bug fails the batch. */
