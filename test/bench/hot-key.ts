@@ -6,7 +6,6 @@
  */
 import { RateLimiterMemory } from 'rate-limiter-flexible'
 import { decide, decideAtOnce } from '../../services/enforcer/decide.ts'
-import { LEASE_TICK_MS } from '../../services/enforcer/lease-book.ts'
 import type { Contest } from './measure.ts'
 import { type BenchRegion, bucketPolicy, startBenchRegion } from './region.ts'
 
@@ -65,25 +64,9 @@ export async function hotKeyRedisCalls(): Promise<Prepared> {
 
 async function startLeasing(): Promise<{ region: BenchRegion; stop(): Promise<void> }> {
   const region = await startBenchRegion(bucketPolicy(CAPACITY, 1_000))
-  const { leases } = region.context
-  const ticks = new AbortController()
-  const ticking = (async () => {
-    while (!ticks.signal.aborted) {
-      await new Promise((resolve) => setTimeout(resolve, LEASE_TICK_MS))
-      await leases?.tick()
-    }
-  })()
   // Hot from the first round on.
   await checksIn(ROUND_MS / 4, (count) => ourTurn(region, count))
-  return {
-    region,
-    async stop() {
-      ticks.abort()
-      await ticking
-      await leases?.close()
-      await region.stop()
-    },
-  }
+  return { region, stop: () => region.stop() }
 }
 
 /** Out of leases where they cover the check, else by Redis. */

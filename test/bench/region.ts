@@ -1,5 +1,6 @@
 import type { Redis } from 'ioredis'
-import { LeaseBook } from '../../services/enforcer/lease-book.ts'
+import { DENIALS_TICK_MS, DeniedKeys } from '../../services/enforcer/denied-keys.ts'
+import { LEASE_TICK_MS, LeaseBook } from '../../services/enforcer/lease-book.ts'
 import { createEnforcerMetrics } from '../../services/enforcer/metrics.ts'
 import { PolicyCache } from '../../services/enforcer/policy-cache.ts'
 import { RouteTable } from '../../services/enforcer/routes.ts'
@@ -9,11 +10,14 @@ import type { RegionPolicySpec } from '../../shared/core/policy.ts'
 import { POOL_UNITS } from '../../shared/core/units.ts'
 import { createCheckStore } from '../../shared/redis/check-store.ts'
 import { createRedis } from '../../shared/redis/client.ts'
+import { createDenialLog } from '../../shared/redis/denial-log.ts'
 import { createLeaseStore } from '../../shared/redis/lease-store.ts'
 import { createPolicyReader } from '../../shared/redis/policy-reader.ts'
+import { listenForNews } from '../../shared/redis/region-news.ts'
 import { connectRegionStore } from '../../shared/redis/region-store.ts'
 import { systemClock } from '../../shared/runtime/clock.ts'
-import { createLogger } from '../../shared/runtime/logger.ts'
+import { every, type Loop } from '../../shared/runtime/every.ts'
+import { createLogger, type Logger } from '../../shared/runtime/logger.ts'
 import { createRegistry, type Registry } from '../../shared/runtime/metrics.ts'
 import { type RedisServer, startRedisServer } from '../support/redis-server.ts'
 import { PLAIN_LIMIT, PLAIN_POLICY } from '../support/region-policy.ts'
@@ -21,7 +25,10 @@ import { PLAIN_LIMIT, PLAIN_POLICY } from '../support/region-policy.ts'
 /** A deadline that only a hung run reaches: what is measured is speed, not outages. */
 const PATIENT_MS = 10_000
 
-/** A served Redis with its policies, and an enforcer's way of deciding in this process. */
+/** Far above what a step takes, so that only a bug reaches it. */
+const STEP_MS = 10_000
+
+/** A served Redis with one policy, and an enforcer's way of deciding in this process, its loops running. */
 export interface BenchRegion {
   readonly server: RedisServer
   /** A connection of its own for whatever is measured beside. */
@@ -64,41 +71,64 @@ export async function startBenchRegion(
 ): Promise<BenchRegion> {
   const server = await startRedisServer()
   await serve(server.url, policies)
-  const own = createRedis({ url: server.url, name: 'bench', onError: () => {} })
-  const redis = createRedis({ url: server.url, name: 'peer', onError: () => {} })
+  const clients = ['checks', 'peer', 'news'].map((name) =>
+    createRedis({ url: server.url, name, onError: () => {} }),
+  )
+  const [own, redis, news] = clients
+  if (own === undefined || redis === undefined || news === undefined)
+    throw new Error('three are made')
   const log = createLogger({ service: 'bench', region: 'here', level: 'silent' })
   const registry = createRegistry({ region: 'here' }, false)
   const metrics = createEnforcerMetrics(registry)
-  const cache = new PolicyCache({
-    reader: createPolicyReader({ redis: own }),
-    clock: systemClock,
-    log,
-  })
+  const clock = systemClock
+  const cache = new PolicyCache({ reader: createPolicyReader({ redis: own }), clock, log })
+  const leases = new LeaseBook({ store: createLeaseStore({ redis: own }), clock, owner: 'bench' })
+  const denied = new DeniedKeys({ log: createDenialLog({ redis: own }), clock })
   const context = {
     store: createCheckStore({ redis: own, deadlineMs: PATIENT_MS }),
     policies: cache,
     routes: new RouteTable(metrics.cellsOf),
-    guard: new StoreGuard({ clock: systemClock, onChange: () => {} }),
+    guard: new StoreGuard({ clock, onChange: () => {} }),
     metrics,
-    leases: new LeaseBook({
-      store: createLeaseStore({ redis: own }),
-      clock: systemClock,
-      owner: 'bench',
-    }),
+    leases,
+    denied,
   }
-  await Promise.all([own, redis].map((one) => new Promise((resolve) => one.once('ready', resolve))))
+  hearNews(news, denied)
+  await Promise.all(clients.map((one) => new Promise((resolve) => one.once('ready', resolve))))
   await cache.pollOnce()
+  const loops = [
+    repeat('leases', log, LEASE_TICK_MS, () => leases.tick()),
+    repeat('denials', log, DENIALS_TICK_MS, () => denied.countOnce()),
+  ]
   return {
     server,
     redis,
     registry,
     context,
     async stop() {
-      own.disconnect()
-      redis.disconnect()
+      await Promise.all(loops.map((loop) => loop.stop()))
+      await leases.close()
+      for (const client of clients) client.disconnect()
       await server.stop()
     },
   }
+}
+
+function hearNews(news: Redis, denied: DeniedKeys): void {
+  listenForNews(news, {
+    grown: (counter) => denied.grown(counter),
+    policiesChanged: () => denied.forgetAll(),
+    heard: () => denied.hear(true),
+    silent: () => denied.hear(false),
+  })
+}
+
+/** As the enforcer's own process repeats it. */
+function repeat(name: string, log: Logger, intervalMs: number, step: () => Promise<void>): Loop {
+  const onBug = (err: Error): void => {
+    throw err
+  }
+  return every({ name, intervalMs, timeoutMs: STEP_MS, log, onBug }, step)
 }
 
 /** What a sync daemon does at its start. */
