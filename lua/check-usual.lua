@@ -33,7 +33,8 @@ local DENIED_CODE, MOVED_CODE = -1, -2
 local ANSWER_FORMAT = '<ddd'
 local MOVED = pack(ANSWER_FORMAT, 0, 0, MOVED_CODE)
 
-local values = call('MGET', unpack(KEYS, FIRST_META))
+local keys = KEYS
+local values = call('MGET', unpack(keys, FIRST_META))
 local policy_version, metas = tonumber(ARGV[1]), tonumber(ARGV[2])
 local runs, meta_of = ARGV[4], ARGV[5]
 -- Of the slot groups: where their levels start, the latest of these, and whether any may use nothing.
@@ -76,7 +77,10 @@ for position = 1, #runs, RUN_SIZE do
   local L = limits[limit]
   local version, admitted, denied = L.version, 0, 0
   local from, to = metas + first, metas + first + checks - 1
-  local asks_again, is_read, needed = from <= asked, cost == 0, max(cost, 1)
+  local is_read, needed = cost == 0, max(cost, 1)
+  if from <= asked then
+    for index = from, min(to, asked) do values[index] = call('GET', keys[index + 2]) end
+  end
   if to > asked then asked = to end
   if recovering_any then
     for _ = from, to do
@@ -86,133 +90,114 @@ for position = 1, #runs, RUN_SIZE do
   elseif L.algorithm == TOKEN_BUCKET then
     local cap = share_burst(L.burst, L.home)
     local cap_whole, rate = floor(cap), (L.capacity * L.home) / (POOL_UNITS * L.window_us)
-    local cap_fraction, snap, low_at = cap - cap_whole, min(SNAP_TOKENS_MAX, rate / 2), cap_whole * LOW_PARTS
-    local nearly_one = 1 - snap
+    local cap_fraction, snap = cap - cap_whole, min(SNAP_TOKENS_MAX, rate / 2)
+    -- In whole tokens: one that has fewer is low. A check that is only read never is.
+    local low_below = is_read and 0 or ceil(cap_whole * LOW_PARTS / LOW_OF)
     local keep = min(ceil((L.burst / L.capacity) * (L.window_us / 1000) * 1.4) + 2000, KEEP_MS_MAX)
-    local renew_s = max(floor(keep / 4000), 1)
+    -- A counter without a state is an idle bucket whose expiry was set in second 0: too long ago for any limit.
+    local renewed_by = max(second - max(floor(keep / 4000), 1), 0)
+    local idle_whole = floor(L.idle_tokens)
+    local idle = pack(COUNTER_FORMAT, TOKEN_BUCKET, version, idle_whole, L.idle_tokens - idle_whole, L.idle_us, 0)
     for index = from, to do
-      local state = values[index]
-      if asks_again then state = call('GET', KEYS[index + 2]) end
-      local code, found, whole, fraction, last_us, expiry_set
-      local age, is_usual, was_denied = 0, true, false
-      if state then
-        if #state == COUNTER_SIZE then
-          code, found, whole, fraction, last_us, expiry_set = unpack_from(COUNTER_FORMAT, state)
-          age = second - expiry_set
-          is_usual = found == version and code == TOKEN_BUCKET and last_us <= now and age >= 0
-            -- Corrupt otherwise.
-            and whole >= 0 and fraction >= 0 and fraction < 1
-        else
-          is_usual = false
+      local state, answer = values[index] or idle, MOVED
+      if #state == COUNTER_SIZE then
+        local code, found, whole, fraction, last_us, expiry_set = unpack_from(COUNTER_FORMAT, state)
+        local is_sound = whole >= 0 and fraction >= 0 and fraction < 1
+        if last_us < latest_us then
+          local start_us = starts[string.byte(meta_of, index - metas)]
+          if last_us < start_us then whole, fraction, last_us = 0, 0, start_us end
         end
-      else
-        whole = floor(L.idle_tokens)
-        fraction, last_us = L.idle_tokens - whole, L.idle_us
-        is_usual = last_us <= now
-      end
-      if is_usual and last_us < latest_us then
-        local start_us = starts[string.byte(meta_of, index - metas)]
-        if last_us < start_us then whole, fraction, last_us = 0, 0, start_us end
-        is_usual = last_us <= now
-      end
-      count = count + 1
-      if is_usual then
-        local added = (now - last_us) * rate
-        local added_whole = floor(added)
-        whole = whole + added_whole
-        fraction = fraction + (added - added_whole)
-        if fraction >= 1 then
-          whole = whole + 1
-          fraction = fraction - 1
-        end
-        if now > last_us and 1 - fraction <= snap then
-          whole = whole + 1
-          fraction = 0
-        end
-        if whole > cap_whole or (whole == cap_whole and fraction > cap_fraction) then
-          whole, fraction = cap_whole, cap_fraction
-        end
-        if whole < needed then
-          denied, was_denied = denied + cost, true
-          answers[count] = pack(ANSWER_FORMAT, whole, fraction, DENIED_CODE)
-        elseif is_read then
-          answers[count] = pack(ANSWER_FORMAT, whole, fraction, now)
-        else
-          whole = whole - cost
-          admitted = admitted + cost
-          local answer = pack(ANSWER_FORMAT, whole, fraction, now)
-          answers[count] = answer
-          if state and age < renew_s then
-            call('SETRANGE', KEYS[index + 2], STATE_OFFSET, answer)
+        if is_sound and last_us <= now and found == version and code == TOKEN_BUCKET and expiry_set <= second then
+          if last_us < now then
+            -- The remainder in place of math.floor, whose call costs more than all of this.
+            local added = (now - last_us) * rate
+            local part = added % 1
+            whole = whole + (added - part)
+            fraction = fraction + part
+            if fraction >= 1 then
+              whole = whole + 1
+              fraction = fraction - 1
+            end
+            if 1 - fraction <= snap then
+              whole = whole + 1
+              fraction = 0
+            end
+          end
+          if whole >= cap_whole and (whole > cap_whole or fraction > cap_fraction) then
+            whole, fraction = cap_whole, cap_fraction
+          end
+          if whole < needed then
+            denied = denied + cost
+            answer = pack(ANSWER_FORMAT, whole, fraction, DENIED_CODE)
+            -- What denies is noted, whatever it has left.
+            if not is_read then whole = -1 end
+          elseif is_read then
+            answer = pack(ANSWER_FORMAT, whole, fraction, now)
           else
-            call('SET', KEYS[index + 2], pack(COUNTER_FORMAT, TOKEN_BUCKET, version, whole, fraction, now, second),
-              'PX', integer(keep))
+            whole = whole - cost
+            admitted = admitted + cost
+            answer = pack(ANSWER_FORMAT, whole, fraction, now)
+            if expiry_set > renewed_by then
+              call('SETRANGE', keys[index + 2], STATE_OFFSET, answer)
+            else
+              call('SET', keys[index + 2], pack(COUNTER_FORMAT, TOKEN_BUCKET, version, whole, fraction, now, second),
+                'PX', integer(keep))
+            end
+          end
+          if whole < low_below then
+            lows = lows + 1
+            low[lows] = index + 2
           end
         end
-        if (whole * LOW_OF < low_at or was_denied) and not is_read then
-          lows = lows + 1
-          low[lows] = index + 2
-        end
-      else
-        answers[count] = MOVED
       end
+      count = count + 1
+      answers[count] = answer
     end
   elseif L.algorithm == FIXED_WINDOW then
     local window_us = L.window_us
     local start_us = floor(now / window_us) * window_us
     local before_us, most = start_us - window_us, share_tokens(L.capacity, L.home)
     local keep = ceil((start_us + window_us - now) / 1000) + 1000
-    local low_at = most * LOW_PARTS
+    local low_below = is_read and 0 or ceil(most * LOW_PARTS / LOW_OF)
+    -- A counter without a state is one of a window long past.
+    local idle = pack(COUNTER_FORMAT, FIXED_WINDOW, version, -1, 0, 0, 0)
     for index = from, to do
-      local state = values[index]
-      if asks_again then state = call('GET', KEYS[index + 2]) end
-      local code, found, begin_us, admitted_before, previous, expiry_set
-      local tokens, is_same, is_usual, was_denied = 0, false, true, false
-      if state then
-        if #state == COUNTER_SIZE then
-          code, found, begin_us, admitted_before, previous, expiry_set = unpack_from(COUNTER_FORMAT, state)
-          is_usual = found == version and code == FIXED_WINDOW and begin_us <= start_us and admitted_before >= 0
-          is_same = begin_us == start_us
-          if is_same then
-            tokens = admitted_before
-          else
-            previous = begin_us == before_us and admitted_before or 0
+      local state, answer = values[index] or idle, MOVED
+      if #state == COUNTER_SIZE then
+        local code, found, begin_us, tokens, previous = unpack_from(COUNTER_FORMAT, state)
+        local is_known = start_us >= latest_us or start_us >= starts[string.byte(meta_of, index - metas)]
+        if is_known and begin_us <= start_us and tokens >= 0 and found == version and code == FIXED_WINDOW then
+          local is_same = begin_us == start_us
+          if not is_same then
+            previous = begin_us == before_us and tokens or 0
+            tokens = 0
           end
-        else
-          is_usual = false
+          local left = most - tokens
+          if left < needed then
+            denied = denied + cost
+            answer = pack(ANSWER_FORMAT, start_us, tokens, DENIED_CODE)
+            if not is_read then left = -1 end
+          elseif is_read then
+            answer = pack(ANSWER_FORMAT, start_us, tokens, previous)
+          else
+            tokens, left = tokens + cost, left - cost
+            admitted = admitted + cost
+            answer = pack(ANSWER_FORMAT, start_us, tokens, previous)
+            if is_same then
+              call('SETRANGE', keys[index + 2], STATE_OFFSET, answer)
+            else
+              call('SET', keys[index + 2], pack(COUNTER_FORMAT, FIXED_WINDOW, version, start_us, tokens, previous, second),
+                'PX', integer(keep))
+            end
+          end
+          if left < low_below then
+            lows = lows + 1
+            low[lows] = index + 2
+          end
         end
-      else
-        previous = 0
-      end
-      if is_usual and start_us < latest_us then
-        is_usual = start_us >= starts[string.byte(meta_of, index - metas)]
       end
       count = count + 1
-      if is_usual then
-        local left = most - tokens
-        if left < needed then
-          denied, was_denied = denied + cost, true
-          answers[count] = pack(ANSWER_FORMAT, start_us, tokens, DENIED_CODE)
-        elseif is_read then
-          answers[count] = pack(ANSWER_FORMAT, start_us, tokens, previous)
-        else
-          tokens, left = tokens + cost, left - cost
-          admitted = admitted + cost
-          answers[count] = pack(ANSWER_FORMAT, start_us, tokens, previous)
-          if is_same then
-            call('SETRANGE', KEYS[index + 2], STATE_OFFSET, answers[count])
-          else
-            call('SET', KEYS[index + 2], pack(COUNTER_FORMAT, FIXED_WINDOW, version, start_us, tokens, previous, second),
-              'PX', integer(keep))
-          end
-        end
-        if (left * LOW_OF < low_at or was_denied) and not is_read then
-          lows = lows + 1
-          low[lows] = index + 2
-        end
-      else
-        answers[count] = MOVED
-      end
+      answers[count] = answer
     end
   else
     return BAD_INPUT
@@ -223,7 +208,7 @@ end
 if lows > 0 then
   local noted, ids = {}, {}
   for place = 1, lows do
-    local key = KEYS[low[place]]
+    local key = keys[low[place]]
     if not noted[key] then
       noted[key] = true
       ids[#ids + 1] = string.sub(key, 3)
