@@ -20,7 +20,13 @@ import {
   giveBackGroup,
   readGroup,
 } from './slot-group.ts'
-import { askSole, soleRoute, soleVerdict, type VerdictWaiter } from './sole-check.ts'
+import {
+  askSole,
+  PromisedVerdict,
+  soleRoute,
+  soleVerdict,
+  type VerdictWaiter,
+} from './sole-check.ts'
 import { evaluateWatches } from './watch.ts'
 
 /**
@@ -34,7 +40,9 @@ import { evaluateWatches } from './watch.ts'
  * throws. QUOTA_OVERLOADED passes through, with nothing spent.
  */
 export function decide(context: DecideContext, ask: Ask): Promise<Verdict> {
-  return new Promise((resolve, reject) => decideThen(context, ask, { resolve, reject }))
+  return new Promise((resolve, reject) => {
+    decideThen(context, ask, new PromisedVerdict(resolve, reject))
+  })
 }
 
 /** As `decide`, without a promise where none is needed; never throws. */

@@ -27,6 +27,17 @@ export interface VerdictWaiter {
   readonly reject: (err: unknown) => void
 }
 
+/** What a promise is settled with; of a class, so that the engine does not take it for long-lived by where it is made. */
+export class PromisedVerdict implements VerdictWaiter {
+  readonly resolve: (verdict: Verdict) => void
+  readonly reject: (err: unknown) => void
+
+  constructor(resolve: (verdict: Verdict) => void, reject: (err: unknown) => void) {
+    this.resolve = resolve
+    this.reject = reject
+  }
+}
+
 /** A check that can go this way, and where it leads. */
 export interface SoleAsk {
   readonly ask: Ask
@@ -103,16 +114,24 @@ class AskedSole implements SoleCheck {
   round = 0
   sentMs = 0
   readonly context: DecideContext
-  readonly asked: SoleAsk
+  readonly ask: Ask
+  readonly index: PolicyIndex
+  readonly route: Route
+  readonly limit: EnforcedLimit
   readonly waiter: VerdictWaiter
 
+  // What `asked` names is taken out of it, so that it need not be made at all.
   constructor(context: DecideContext, asked: SoleAsk, waiter: VerdictWaiter) {
-    this.group = asked.route.group
-    this.target = asked.sole.target
-    this.cost = asked.ask.cost
-    this.version = asked.index.version
+    const { ask, index, route, sole } = asked
+    this.group = route.group
+    this.target = sole.target
+    this.cost = ask.cost
+    this.version = index.version
     this.context = context
-    this.asked = asked
+    this.ask = ask
+    this.index = index
+    this.route = route
+    this.limit = sole.limit
     this.waiter = waiter
   }
 
@@ -126,10 +145,10 @@ class AskedSole implements SoleCheck {
   }
 
   tell(said: LimitDecision, atUs: number): void {
-    const { context, asked, waiter } = this
-    const decision = asNominal(said, asked.sole.limit.limit.nominal)
-    const { revision } = asked.index
-    waiter.resolve(soleVerdict(context, asked.sole.limit, { decision, atUs, revision }))
+    const { context, limit, index, waiter } = this
+    const decision = asNominal(said, limit.limit.nominal)
+    const { revision } = index
+    waiter.resolve(soleVerdict(context, limit, { decision, atUs, revision }))
   }
 
   asGroup(): GroupCheck {
@@ -154,7 +173,7 @@ class AskedSole implements SoleCheck {
   }
 
   #part(): GroupPart {
-    const { ask, index, route } = this.asked
+    const { ask, index, route } = this
     const { domain, cost, requestId } = ask
     const [descriptor] = ask.descriptors
     const routed =

@@ -3,19 +3,21 @@ import { SLOT_GROUPS } from '../core/counter-id.ts'
 import type { RegionLimit } from '../core/policy.ts'
 import type { SoleCheck } from '../core/ports.ts'
 import { Doubles } from './doubles.ts'
+import { KeyPlaces } from './key-places.ts'
 import { groupKeys } from './keys.ts'
 import { limitDoubles } from './layout.ts'
 import { bulk, ScriptCommand } from './script-command.ts'
-import { UsualNotes } from './usual-notes.ts'
+import type { UsualNotes } from './usual-notes.ts'
 
 /** Most checks in one script call, so that one call stalls Redis for less than a millisecond. */
-export const USUAL_CHECKS_MAX = 128
+export const USUAL_CHECKS_MAX = 256
 
 /** Buffers that are cleared and used again: allocating them for each batch costs more than filling them. */
 export interface UsualBuffers {
   readonly limits: Doubles
   readonly runs: Doubles
   readonly metaOf: Uint8Array
+  readonly keys: KeyPlaces
 }
 
 export function usualBuffers(): UsualBuffers {
@@ -23,6 +25,7 @@ export function usualBuffers(): UsualBuffers {
     limits: new Doubles(),
     runs: new Doubles(),
     metaOf: new Uint8Array(USUAL_CHECKS_MAX),
+    keys: new KeyPlaces(USUAL_CHECKS_MAX),
   }
 }
 
@@ -42,14 +45,13 @@ export class UsualBatch {
   readonly limits: RegionLimit[] = []
   /** True once its callers were told that it takes too long. */
   isGivenUp = false
-  readonly #indexes = new Map<string, number>()
   /** By slot group: the index of its meta in the call, from 1; 0 where it is not there. */
   readonly #metaOf = new Uint8Array(SLOT_GROUPS)
   #metas = 0
   #metaText = ''
   #keysText = ''
+  #isAscii = true
   #fieldsText = ''
-  #keyCount = 0
   /** The run that a next check may join. */
   #limit: RegionLimit | null = null
   #limitIndex = 0
@@ -63,6 +65,7 @@ export class UsualBatch {
     this.buffers = buffers
     buffers.limits.clear()
     buffers.runs.clear()
+    buffers.keys.clear()
   }
 
   /** One of its keys. */
@@ -74,9 +77,13 @@ export class UsualBatch {
     return this.checks.length >= USUAL_CHECKS_MAX
   }
 
-  add(check: SoleCheck): void {
+  /** `notes`: on the target of `check`. */
+  add(check: SoleCheck, notes: UsualNotes): void {
     const { target, cost } = check
-    const index = this.#indexOf(check, UsualNotes.of(target).keyText)
+    const { keys } = this.buffers
+    const { size } = keys
+    const index = keys.placeOf(notes)
+    if (index > size) this.#addKey(check.group, index, notes)
     const joins =
       target.limit === this.#limit && cost === this.#cost && index === this.#first + this.#length
     if (joins) this.#length += 1
@@ -89,28 +96,24 @@ export class UsualBatch {
     const texts = GROUP_TEXTS[this.group]
     assert(texts !== undefined, 'the slot group exists')
     this.#endRun()
-    const { limits, runs, metaOf } = this.buffers
+    const { limits, runs, metaOf, keys } = this.buffers
     return new ScriptCommand({
       sha,
       firstKey: texts.hot,
-      keyCount: 2 + this.#metas + this.#keyCount,
+      keyCount: 2 + this.#metas + keys.size,
       keysText: texts.first + this.#metaText + this.#keysText,
+      isAscii: this.#isAscii,
       texts: [String(this.version), String(this.#metas)],
-      packed: [limits.bytes, runs.bytes, metaOf.subarray(0, this.#keyCount)],
+      packed: [limits.bytes, runs.bytes, metaOf.subarray(0, keys.size)],
       lastCount: this.limits.length,
       lastText: this.#fieldsText,
     })
   }
 
-  #indexOf({ group }: SoleCheck, keyText: string): number {
-    const known = this.#indexes.get(keyText)
-    if (known !== undefined) return known
-    this.#keyCount += 1
-    const index = this.#keyCount
-    this.#indexes.set(keyText, index)
-    this.#keysText += keyText
+  #addKey(group: number, index: number, notes: UsualNotes): void {
+    this.#keysText += notes.keyText
+    if (!notes.isAscii) this.#isAscii = false
     this.buffers.metaOf[index - 1] = this.#metaOf[group] || this.#addMeta(group)
-    return index
   }
 
   #addMeta(group: number): number {

@@ -1,11 +1,12 @@
 import { SLOT_GROUPS } from '../core/counter-id.ts'
+import type { RegionLimit } from '../core/policy.ts'
 import type { SoleCheck } from '../core/ports.ts'
 import { Deadlines } from './deadlines.ts'
 import { corked } from './region-redis.ts'
 import { type SendOptions, sendBatch, tooLate, tooManyWait } from './send-batch.ts'
-import { placeOf, readReply, tellerOf } from './usual-answers.ts'
+import { placeOf, readReply, type Teller, tellerOf } from './usual-answers.ts'
 import { UsualBatch, type UsualBuffers, usualBuffers } from './usual-batch.ts'
-import { mostOf, UsualNotes } from './usual-notes.ts'
+import { UsualNotes } from './usual-notes.ts'
 
 export interface UsualOptions extends Omit<SendOptions, 'script'> {
   readonly deadlineMs: number
@@ -67,7 +68,7 @@ export class UsualChecks {
   /** Whether `check` may be asked for here. */
   takes({ target, cost }: SoleCheck): boolean {
     const notes = UsualNotes.of(target)
-    if (!notes.isUsual || cost > mostOf(target.limit)) return false
+    if (cost > notes.costMax) return false
     return notes.movedUntilMs === 0 || notes.movedUntilMs < performance.now()
   }
 
@@ -77,7 +78,7 @@ export class UsualChecks {
     else if (this.#waiting >= this.#options.waitingMax) check.failed(tooManyWait(this.#waiting))
     else {
       this.#waiting += 1
-      this.#batchFor(lane, check).add(check)
+      this.#batchFor(lane, check).add(check, UsualNotes.of(check.target))
       this.#flushSoon()
     }
   }
@@ -142,9 +143,15 @@ export class UsualChecks {
     const numbers = readReply(reply, checks.length)
     const atUs = numbers[0] ?? 0
     const moved: SoleCheck[] = []
+    let limit: RegionLimit | null = null
+    let teller: Teller | null = null
     for (let index = 0; index < checks.length; index++) {
       const check = checks[index] as SoleCheck
-      const decision = tellerOf(check.target.limit).tell(numbers, placeOf(index), check.cost)
+      if (teller === null || check.target.limit !== limit) {
+        limit = check.target.limit
+        teller = tellerOf(limit)
+      }
+      const decision = teller.tell(numbers, placeOf(index), check.cost)
       if (decision !== null) check.decided(decision, atUs)
       else moved.push(check)
     }

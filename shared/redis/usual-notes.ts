@@ -1,5 +1,6 @@
 import { hasBurst, type RegionLimit } from '../core/policy.ts'
 import type { CheckTarget } from '../core/ports.ts'
+import { type HashedKey, hashOf } from './key-places.ts'
 import { counterKey } from './keys.ts'
 import { bulk } from './script-command.ts'
 
@@ -7,17 +8,24 @@ import { bulk } from './script-command.ts'
 const MOVED_MS = 1_000
 
 /** What is remembered of a target from check to check. */
-export class UsualNotes {
+export class UsualNotes implements HashedKey {
   /** The counter's key in Redis' protocol. */
   readonly keyText: string
-  /** Whether the limit is one that `lua/check-usual.lua` decides. */
-  readonly isUsual: boolean
+  readonly hash: number
+  /** Whether each character of it is one byte. */
+  readonly isAscii: boolean
+  /** The largest cost that `lua/check-usual.lua` decides of the limit; negative where it decides none. */
+  readonly costMax: number
   /** Until when the counter is known to be none that it decides. */
   movedUntilMs = 0
 
   constructor({ limit, counter }: CheckTarget) {
-    this.keyText = bulk(counterKey(counter))
-    this.isUsual = isUsual(limit)
+    // In one piece: a text that was put together stays a tree of its parts, each of them elsewhere in memory.
+    const bytes = Buffer.from(bulk(counterKey(counter)))
+    this.keyText = bytes.toString()
+    this.hash = hashOf(this.keyText)
+    this.isAscii = this.keyText.length === bytes.length
+    this.costMax = isUsual(limit) ? mostOf(limit) : -1
   }
 
   /** The notes on `target`, kept with it. */
@@ -34,7 +42,7 @@ export class UsualNotes {
 }
 
 /** The largest cost that a usual limit can ever admit. */
-export function mostOf(limit: RegionLimit): number {
+function mostOf(limit: RegionLimit): number {
   return hasBurst(limit.algorithm) ? limit.burst : limit.capacity
 }
 
