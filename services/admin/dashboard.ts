@@ -20,6 +20,7 @@ export async function serveDashboard(app: FastifyInstance, folder: string): Prom
     root: folder,
     wildcard: false,
     cacheControl: false,
+    preCompressed: true,
     setHeaders(reply, path) {
       const isAsset = path.includes('/assets/')
       reply.header(

@@ -1,5 +1,6 @@
 /** What the tests of the page share: a plane, a browser, and the load that makes something to be seen. */
 import type { Browser, BrowserContext, Page } from 'playwright-core'
+import { request } from 'undici'
 import { expect } from 'vitest'
 import type { Plane } from '../../services/cli/plane/topology.ts'
 import { startBrowser } from '../support/browser.ts'
@@ -168,4 +169,11 @@ export function largestSnapshot(): string {
     regions: { at, admin: { bus: 'up', database: 'up' }, regions: [], pairs: [] },
   }
   return `id: x-1\nevent: snapshot\ndata: ${JSON.stringify(snapshot)}\n\n`
+}
+
+/** Bytes of an answer that came compressed. */
+export async function compressedLength(url: string): Promise<number> {
+  const { headers, body } = await request(url, { headers: { 'accept-encoding': 'gzip' } })
+  expect(headers['content-encoding'], url).toBe('gzip')
+  return (await body.arrayBuffer()).byteLength
 }
