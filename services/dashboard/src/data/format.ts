@@ -37,3 +37,13 @@ export function windowName(ms: number): string {
 export function clock(iso: string): string {
   return new Date(iso).toLocaleTimeString('en-GB')
 }
+
+/** "1 Dec, 09:30", by the clock of who looks. */
+export function dayAndTime(iso: string): string {
+  return new Date(iso).toLocaleString('en-GB', {
+    day: 'numeric',
+    month: 'short',
+    hour: '2-digit',
+    minute: '2-digit',
+  })
+}

@@ -4,6 +4,7 @@
  */
 import type { SharesReply, UsageReply } from '../../../../shared/protocol/admin-replies.ts'
 import type { LagsReply } from '../../../../shared/protocol/reading-replies.ts'
+import type { RolloutReply } from '../../../../shared/protocol/rollout-reply.ts'
 import type { Api } from './admin-calls.ts'
 import { ApiError } from './api.ts'
 import { EventReader } from './event-reader.ts'
@@ -89,13 +90,13 @@ export class LiveFeed {
   }
 
   async #ask(signal: AbortSignal): Promise<void> {
-    const [regions, shares, usage] = await Promise.all([
+    const [regions, rollout, shares, usage] = await Promise.all([
       this.#api.get<LagsReply>('/v1/lags', signal),
+      this.#api.get<RolloutReply>('/v1/rollouts/latest', signal),
       this.#api.get<SharesReply>('/v1/shares?limit=100', signal),
       this.#api.get<UsageReply>('/v1/usage?limit=100', signal),
     ])
     const hot = shares.limits.filter(({ keys }) => keys.length > 0)
-    const revisions = regions.regions.map(({ appliedRevision }) => appliedRevision ?? 0)
     const nowMs = performance.now()
     this.#set({
       ...this.#state,
@@ -103,7 +104,8 @@ export class LiveFeed {
       shares: new Map(hot.map((limit) => [limit.limitId, limit])),
       rates: ratesByRegion(usage),
       ratesAtMs: nowMs,
-      revision: Math.max(0, ...revisions),
+      revision: rollout.revision,
+      rollout,
       atMs: nowMs,
       problem: null,
       by: 'asking',

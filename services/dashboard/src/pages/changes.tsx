@@ -6,7 +6,7 @@ import { rollBack } from '../data/actions.ts'
 import type { Api } from '../data/admin-calls.ts'
 import { usePoll } from '../data/poll.ts'
 import { linkTo } from '../data/route.ts'
-import { ActionButtons } from '../parts/action-buttons.tsx'
+import { ActionButton, useAction } from '../parts/action-button.tsx'
 import { Diff } from '../parts/diff.tsx'
 import { Freshness } from '../parts/freshness.tsx'
 import { Table } from '../parts/table.tsx'
@@ -18,6 +18,7 @@ const NEVER_MS = 3_600_000
 export function Changes({ api, route, caller }: ViewProps) {
   const cursor = route.query.get('page')
   const [shown] = route.names
+  const { begin, dialog } = useAction(api, caller)
   const audit = usePoll<{ items: AuditEntryReply[]; next: string | null }>(
     api,
     `/v1/audit?limit=50${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ''}`,
@@ -64,15 +65,16 @@ export function Changes({ api, route, caller }: ViewProps) {
             name: 'Go back',
             cell: ({ revision }) =>
               revision !== null && (
-                <ActionButtons
-                  {...{ api, caller }}
+                <ActionButton
+                  name="Roll back"
                   about={`to revision ${revision}`}
-                  actions={[['Roll back', () => rollBack(revision)]]}
+                  onClick={() => begin(rollBack(revision))}
                 />
               ),
           },
         ]}
       />
+      {dialog}
       <nav class="tabs" aria-label="Pages">
         {cursor && <a href={linkTo('changes')}>newest</a>}
         {audit.data?.next && <a href={linkTo('changes', [], { page: audit.data.next })}>older</a>}

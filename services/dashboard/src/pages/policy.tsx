@@ -7,7 +7,7 @@ import { usePoll } from '../data/poll.ts'
 import { linkTo } from '../data/route.ts'
 import { heardAges, silentOf } from '../data/sums.ts'
 import { whyDenied } from '../data/why.ts'
-import { ActionButtons } from '../parts/action-buttons.tsx'
+import { ActionButton, useAction } from '../parts/action-button.tsx'
 import { EmergencyTable } from '../parts/emergency-table.tsx'
 import { type Aged, Freshness, useIsStale, useNowMs } from '../parts/freshness.tsx'
 import { limitsLine } from './policies.tsx'
@@ -142,6 +142,15 @@ function About({ policy }: { readonly policy: PolicyReply }) {
   )
 }
 
+const EMERGENCIES = [
+  ['block', 'Block a tenant'],
+  ['allow', 'Allow a tenant'],
+  ['multiply', 'Multiply'],
+  ['fix', 'Fix'],
+  ['freeze', 'Freeze loans'],
+  ['pin', 'Pin split'],
+] as const
+
 function Actions(
   props: Pick<ViewProps, 'api' | 'caller'> & {
     readonly policyReply: PolicyReply
@@ -152,21 +161,15 @@ function Actions(
   const { api, caller, policyReply: policy, limit, chosen } = props
   const value = chosen === null ? '' : tenantOf(policy, chosen)
   const about = { domain: policy.domain, policy: policy.name, limit: limit.name, value }
+  const { begin, dialog } = useAction(api, caller)
   return (
     <fieldset class="buttons">
       <legend class="visually-hidden">Actions on this policy</legend>
-      <ActionButtons
-        {...{ api, caller }}
-        actions={[
-          ['Edit limit', () => editLimit(policy, limit)],
-          ['Block a tenant', () => emergency('block', about)],
-          ['Allow a tenant', () => emergency('allow', about)],
-          ['Multiply', () => emergency('multiply', about)],
-          ['Fix', () => emergency('fix', about)],
-          ['Freeze loans', () => emergency('freeze', about)],
-          ['Pin split', () => emergency('pin', about)],
-        ]}
-      />
+      <ActionButton name="Edit limit" onClick={() => begin(editLimit(policy, limit))} />
+      {EMERGENCIES.map(([kind, name]) => (
+        <ActionButton key={kind} name={name} onClick={() => begin(emergency(kind, about))} />
+      ))}
+      {dialog}
     </fieldset>
   )
 }

@@ -1,7 +1,7 @@
 import type { AuditEntryReply } from '../../../../shared/protocol/admin-replies.ts'
 import type { UsageHistoryReply } from '../../../../shared/protocol/reading-replies.ts'
 import type { ViewProps } from '../app.tsx'
-import { clock, compact } from '../data/format.ts'
+import { clock, compact, dayAndTime } from '../data/format.ts'
 import {
   BUCKET_MS,
   type Bucket,
@@ -51,7 +51,7 @@ export function UsageHistory(
           <Freshness of={[history]} />
         ) : (
           <p class="freshness stale">
-            Held: {clock(held.from)} to {clock(held.to)}.{' '}
+            Held: {dayAndTime(held.from)} to {dayAndTime(held.to)}.{' '}
             <a href={linkFor({ from: null, to: null })}>Back to live</a>
           </p>
         )}
@@ -135,7 +135,7 @@ function HistoryTable({ resolution, filled, marks }: Shown) {
         rows={filled.slice(-ROWS_MAX).reverse()}
         keyOf={({ atMs }) => String(atMs)}
         columns={[
-          { name: 'From', cell: ({ atMs }) => clock(new Date(atMs).toISOString()) },
+          { name: 'From', cell: ({ atMs }) => startOf(atMs, resolution) },
           {
             name: 'Admitted',
             isNumber: true,
@@ -171,4 +171,9 @@ function HistoryTable({ resolution, filled, marks }: Shown) {
       />
     </details>
   )
+}
+
+function startOf(atMs: number, resolution: Resolution): string {
+  const iso = new Date(atMs).toISOString()
+  return resolution === 'hour' ? dayAndTime(iso) : clock(iso)
 }

@@ -68,7 +68,7 @@ export function ActionDialog(props: {
     <dialog ref={dialog} aria-labelledby={title} onClose={onClose}>
       <h2 id={title}>{action.title}</h2>
       <p>{action.says}</p>
-      <Refusal error={error} />
+      <Refusal error={error} isChange={step.kind === 'planned'} />
       <div hidden={step.kind !== 'asking'}>
         <Asking
           {...{ action, isBusy, onPlan: plan, onClose: close }}
@@ -146,12 +146,20 @@ function Asking(props: {
 }
 
 /** What admin refused, by field, and how to mend it. */
-export function Refusal({ error }: { readonly error: unknown }) {
+export function Refusal(props: {
+  readonly error: unknown
+  /** What was sent would change something, so whether it did must be said. */
+  readonly isChange?: boolean
+}) {
+  const { error, isChange } = props
   if (error === null) return null
   if (!(error instanceof ApiError)) {
     return (
       <p class="problem" role="alert">
-        Admin cannot be reached. It is not known whether it was carried out; to try again is safe.
+        Admin cannot be reached.{' '}
+        {isChange
+          ? 'It is not known whether the change was made; to apply it again makes it once.'
+          : 'Try again.'}
       </p>
     )
   }

@@ -1,7 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
-import { compact } from '../data/format.ts'
+import { clock, compact, dayAndTime } from '../data/format.ts'
 
 /** An instant that is marked on the axis of time, with a word. */
 export interface Mark {
@@ -44,7 +44,7 @@ export function Chart(props: {
   const plot = useRef<uPlot | null>(null)
   const marks = useRef<readonly Mark[]>([])
   marks.current = props.marks ?? []
-  const shape = `${props.series.map(({ name }) => name).join('|')}/${props.ceiling?.name ?? ''}`
+  const shape = `${props.series.map(({ name, colour }) => `${name} ${colour}`).join('|')}/${props.ceiling?.name ?? ''}`
   const data = dataOf(props)
   // The plot is made anew only when its shape changes.
   useEffect(() => {
@@ -148,7 +148,7 @@ function optionsOf(
     hooks: { draw: [(plot) => drawMarks(plot, marks.current, colour('--ink'))] },
     scales: { y: { range: (_, _min, max) => [0, Math.max(1, max * 1.1)] } },
     axes: [
-      { ...axis, size: 30, values: (_, ticks) => ticks.map(timeOf) },
+      { ...axis, size: 30, values: (_, ticks) => ticks.map((tick) => timeOf(tick, ticks)) },
       { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => compact(tick)) },
     ],
     series: [
@@ -199,6 +199,8 @@ function drawMarks(plot: uPlot, marks: readonly Mark[], ink: string): void {
   ctx.restore()
 }
 
-function timeOf(seconds: number): string {
-  return new Date(1_000 * seconds).toLocaleTimeString('en-GB')
+/** With the day where the ticks are hours apart. */
+function timeOf(seconds: number, [first = 0, second = 0]: readonly number[]): string {
+  const iso = new Date(1_000 * seconds).toISOString()
+  return second - first >= 3_600 ? dayAndTime(iso) : clock(iso)
 }

@@ -3,7 +3,7 @@ import { emergencyName, endEmergency } from '../data/actions.ts'
 import type { Api } from '../data/admin-calls.ts'
 import type { Caller } from '../data/caller.ts'
 import { age } from '../data/format.ts'
-import { ActionButtons } from './action-buttons.tsx'
+import { ActionButton, useAction } from './action-button.tsx'
 import { Table } from './table.tsx'
 
 /** What operators have put in force for a time; nothing while there is none. */
@@ -13,13 +13,15 @@ export function EmergencyTable(props: {
   readonly actions: readonly EmergencyReply[]
 }) {
   const { api, caller, actions } = props
-  if (actions.length === 0) return null
+  // Its row is gone before the dialog has said where that is in force.
+  const { begin, isOpen, dialog } = useAction(api, caller)
+  if (actions.length === 0 && !isOpen) return null
   return (
     <section aria-labelledby="emergency">
       <h2 id="emergency">In force for a time</h2>
       <Table
         caption="Emergency actions in force"
-        empty=""
+        empty="Nothing any more."
         rows={actions}
         keyOf={({ id }) => String(id)}
         columns={[
@@ -31,15 +33,16 @@ export function EmergencyTable(props: {
           {
             name: 'End it',
             cell: (one) => (
-              <ActionButtons
-                {...{ api, caller }}
+              <ActionButton
+                name="End"
                 about={`${emergencyName(one.kind)} of ${one.policy}`}
-                actions={[['End', () => endEmergency(one)]]}
+                onClick={() => begin(endEmergency(one))}
               />
             ),
           },
         ]}
       />
+      {dialog}
     </section>
   )
 }

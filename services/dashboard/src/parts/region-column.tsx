@@ -1,3 +1,4 @@
+import { Fragment } from 'preact'
 import type { RegionReply } from '../../../../shared/protocol/admin-replies.ts'
 import type { LagsReply } from '../../../../shared/protocol/reading-replies.ts'
 import { moveRegion } from '../data/actions.ts'
@@ -6,11 +7,17 @@ import type { Caller } from '../data/caller.ts'
 import { age, compact } from '../data/format.ts'
 import type { LiveState } from '../data/live-state.ts'
 import { isSilent } from '../data/sums.ts'
-import { ActionButtons } from './action-buttons.tsx'
+import { ActionButton, useAction } from './action-button.tsx'
 import { Status, type Tone } from './status.tsx'
 
 /** Records come each second; with a long way between regions still well within this. */
 const LATE_AFTER_MS = 3_000
+
+/** Lines of one column. */
+const LAGS_MAX = 8
+
+/** Behind all others. */
+const UNHEARD = Number.MAX_SAFE_INTEGER
 
 /** Everything about one region, in one column. */
 export function RegionColumn(props: {
@@ -26,7 +33,7 @@ export function RegionColumn(props: {
   const isCut = isSilent(ageMs)
   // What it does now is not known here: its last word is no present.
   const rate = isCut ? null : (live.rates.get(region.region) ?? { admitted: 0, denied: 0 })
-  const pairs = live.regions?.pairs.filter((pair) => pair.to === region.region) ?? []
+  const { begin, dialog } = useAction(api, caller)
   const [tone, word] = stateOf(region, ageMs, stored)
   const verb = stored?.state === 'active' ? 'drain' : 'resume'
   return (
@@ -51,17 +58,16 @@ export function RegionColumn(props: {
         <dd>
           <Part state={region.bus} />
         </dd>
-        {pairs.map((pair) => (
-          <LagLine key={pair.from} from={pair.from} lagMs={isCut ? undefined : pair.lagMs} />
-        ))}
+        <Lags region={region.region} live={live} isCut={isCut} />
       </dl>
       {stored && stored.state !== 'removing' && (
         <p class="buttons">
-          <ActionButtons
-            {...{ api, caller }}
+          <ActionButton
+            name={verb === 'drain' ? 'Drain' : 'Resume'}
             about={region.region}
-            actions={[[verb === 'drain' ? 'Drain' : 'Resume', () => moveRegion(stored, verb)]]}
+            onClick={() => begin(moveRegion(stored, verb))}
           />
+          {dialog}
         </p>
       )}
     </li>
@@ -87,33 +93,42 @@ function Part({ state }: { readonly state: string }) {
   return <Status tone={PART_TONES[state] ?? 'bad'}>{state.replaceAll('-', ' ')}</Status>
 }
 
-function LagLine(props: {
-  readonly from: string
-  /** Undefined where it is not known here. */
-  readonly lagMs: number | null | undefined
+/** How old its word of each other region is; of many, those furthest behind. */
+function Lags(props: {
+  readonly region: string
+  readonly live: LiveState
+  readonly isCut: boolean
 }) {
-  const { from, lagMs } = props
-  if (lagMs === undefined) {
-    return (
-      <>
-        <dt>Lag to {from}</dt>
-        <dd>–</dd>
-      </>
-    )
-  }
-  const isLate = lagMs === null || lagMs > LATE_AFTER_MS
+  const { region, live, isCut } = props
+  const pairs = (live.regions?.pairs ?? [])
+    .filter((pair) => pair.to === region)
+    .sort((one, other) => (other.lagMs ?? UNHEARD) - (one.lagMs ?? UNHEARD))
+  const shown = pairs.length > LAGS_MAX ? pairs.slice(0, LAGS_MAX) : pairs.sort(byName)
   return (
     <>
-      <dt>Lag to {from}</dt>
-      <dd>
-        {isLate ? (
-          <Status tone="bad">{lagMs === null ? 'not heard' : age(lagMs)}</Status>
-        ) : (
-          `${lagMs} ms`
-        )}
-      </dd>
+      {shown.map(({ from, lagMs }) => (
+        <Fragment key={from}>
+          <dt>Lag to {from}</dt>
+          <dd>{isCut ? '–' : <Lag lagMs={lagMs} />}</dd>
+        </Fragment>
+      ))}
+      {pairs.length > LAGS_MAX && (
+        <>
+          <dt>Others, each less</dt>
+          <dd>{pairs.length - LAGS_MAX}</dd>
+        </>
+      )}
     </>
   )
+}
+
+function Lag({ lagMs }: { readonly lagMs: number | null }) {
+  if (lagMs === null) return <Status tone="bad">not heard</Status>
+  return lagMs > LATE_AFTER_MS ? <Status tone="bad">{age(lagMs)}</Status> : <>{lagMs} ms</>
+}
+
+function byName(one: { readonly from: string }, other: { readonly from: string }): number {
+  return one.from < other.from ? -1 : 1
 }
 
 function stateOf(
