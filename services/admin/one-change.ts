@@ -24,7 +24,12 @@ import {
   type RequestKey,
 } from '../../shared/postgres/idempotency.ts'
 import type { Db, Trx } from '../../shared/postgres/plane.ts'
-import type { ChangeScope, DocumentChange } from '../../shared/postgres/plane-change.ts'
+import {
+  type ChangeScope,
+  type DocumentChange,
+  type PolicyMemory,
+  recallPolicies,
+} from '../../shared/postgres/plane-change.ts'
 import type { PolicyKey } from '../../shared/postgres/policies.ts'
 import { findPolicies } from '../../shared/postgres/policy-batch.ts'
 import { listRegions } from '../../shared/postgres/regions.ts'
@@ -45,6 +50,7 @@ declare module 'fastify' {
 export interface OneChangeOptions {
   readonly db: Db
   readonly live: LiveView
+  readonly cache: PolicyMemory
   readonly wallMs: () => number
   /** Called after each committed change of the plane. */
   readonly onChange: () => void
@@ -108,14 +114,14 @@ function isDryRun({ query }: FastifyRequest): boolean {
 
 /** Carries a change out, looks at it, and undoes it. */
 async function answerPlan(
-  { db, live, wallMs }: OneChangeOptions,
+  { db, live, cache: memory, wallMs }: OneChangeOptions,
   req: FastifyRequest,
   reply: FastifyReply,
   handle: () => Promise<unknown>,
 ): Promise<Plan> {
   const plan = await db.transaction().execute(async (trx) => {
     const besides: DocumentChange[] = []
-    const scope: ChangeScope = { trx, finished: [], isPlanned: true, besides }
+    const scope: ChangeScope = { trx, finished: [], isPlanned: true, besides, memory }
     await sql`savepoint before_the_change`.execute(trx)
     req.scope = scope
     await handle()
@@ -125,7 +131,7 @@ async function answerPlan(
     const names = policyNamesOf(changes)
     const after = await findPolicies(trx, names)
     await sql`rollback to savepoint before_the_change`.execute(trx)
-    const before = await findPolicies(trx, names)
+    const before = await recallPolicies(trx, memory, names)
     const members = await membersOf(trx)
     return planOf({ changes, before, after, members, live, nowMs: wallMs() })
   })
@@ -160,10 +166,10 @@ async function answerOnce(
   handle: () => Promise<unknown>,
 ): Promise<unknown> {
   if (isDryRun(req)) return await answerPlan(options, req, reply, handle)
-  const { db, onChange } = options
+  const { db, cache: memory, onChange } = options
   const key = requestKeyOf(req)
   const change = async (trx: Trx) => {
-    const scope: ChangeScope = { trx, finished: [] }
+    const scope: ChangeScope = { trx, finished: [], memory }
     const earlier = key === null ? null : await claimKey(trx, key)
     if (earlier !== null) return { scope, answer: repeated(earlier, reply) }
     req.scope = scope

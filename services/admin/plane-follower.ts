@@ -2,7 +2,7 @@ import type { RegionRecord } from '../../shared/core/ledger/types.ts'
 import { isQuotaError } from '../../shared/errors.ts'
 import { forgetKeys } from '../../shared/postgres/idempotency.ts'
 import { migrateToLatest } from '../../shared/postgres/migrator.ts'
-import { type Db, readRevision } from '../../shared/postgres/plane.ts'
+import { type Db, readStamp } from '../../shared/postgres/plane.ts'
 import { forgetWindows } from '../../shared/postgres/stock.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import { type Adoption, recordAdoptions } from './adoptions.ts'
@@ -106,10 +106,10 @@ export class PlaneFollower {
 
   async #refresh(): Promise<void> {
     const { db, cache, live, wallMs } = this.#options
-    const revision = await readRevision(db)
-    if (revision === cache.revision) return
+    const stamp = await readStamp(db)
+    if (cache.isAt(stamp)) return
     // A store that went back was restored from a copy: what is in memory came from another history.
-    if (revision < cache.revision) cache.forget()
+    if (stamp.revision < cache.revision || cache.isOther(stamp)) cache.forget()
     await cache.refresh(db)
     live.follow(cache, wallMs())
     const open = new Set(live.adoptions(cache.members).map(keyOf))

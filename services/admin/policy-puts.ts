@@ -9,7 +9,6 @@ import type { Override } from '../../shared/core/overrides.ts'
 import { type InputProblem, QuotaError } from '../../shared/errors.ts'
 import type { DocumentChange, PlaneChange } from '../../shared/postgres/plane-change.ts'
 import {
-  findPolicies,
   findSameMatches,
   insertPolicies,
   nameOf,
@@ -70,10 +69,7 @@ export async function putPolicies(
   nowMs: number,
 ): Promise<readonly PutPolicy[]> {
   const { trx } = plane
-  const stored = await findPolicies(
-    trx,
-    puts.map(({ document }) => document),
-  )
+  const stored = await plane.findPolicies(puts.map(({ document }) => document))
   const regions = await listRegions(trx)
   const compared = puts.map((put) => {
     const before = stored.get(nameOf(put.document)) ?? null

@@ -1,10 +1,11 @@
 import { QuotaError } from '../../shared/errors.ts'
 import type { PolicySource } from '../../shared/nats/policy-publisher.ts'
-import { readChanges } from '../../shared/postgres/changes.ts'
+import { changesOf, readChanges, readRemoved } from '../../shared/postgres/changes.ts'
 import { readMembership } from '../../shared/postgres/departures.ts'
 import { hasIncarnation, takeIncarnation } from '../../shared/postgres/incarnations.ts'
-import { type Db, readRevision } from '../../shared/postgres/plane.ts'
+import { type Db, readRevision, readStamp } from '../../shared/postgres/plane.ts'
 import type { LiveView } from './live-view.ts'
+import type { PlaneCache } from './plane-cache.ts'
 import { answerStock } from './stock-answers.ts'
 
 /**
@@ -13,9 +14,13 @@ import { answerStock } from './stock-answers.ts'
  */
 export const LISTEN_MS = 1_500
 
+/** Most changes that are read of Postgres for one answer: few enough that large ones are not read to be thrown away. */
+const READ_MAX = 200
+
 export interface PolicySourceOptions {
   readonly db: Db
   readonly live: LiveView
+  readonly cache: Pick<PlaneCache, 'changedAt'>
   readonly wallMs: () => number
   /** How long the records of regions have been listened to without a break; 0 while they are not. */
   readonly listeningMs: () => number
@@ -23,11 +28,20 @@ export interface PolicySourceOptions {
 
 /** Answers the regions' questions out of Postgres. */
 export function createPolicySource(options: PolicySourceOptions): PolicySource {
-  const { db, live, wallMs, listeningMs } = options
+  const { db, live, cache, wallMs, listeningMs } = options
   return {
     async readChanges(query) {
-      const read = await readChanges(db, query)
-      refuseOlderThanRegions(read.revision, live)
+      const stamp = await readStamp(db)
+      refuseOlderThanRegions(stamp.revision, live)
+      const policies = cache.changedAt(stamp, query)
+      const read =
+        policies === null
+          ? await readChanges(db, { ...query, limit: Math.min(query.limit, READ_MAX) })
+          : changesOf(
+              stamp.revision,
+              { policies, removed: await readRemoved(db, query) },
+              query.limit,
+            )
       // After the revision was read, so that the members are never older than what they are told with.
       return { ...read, ...(await readMembership(db)) }
     },

@@ -1,7 +1,7 @@
 import type { Override } from '../../shared/core/overrides.ts'
 import { type InputProblem, QuotaError } from '../../shared/errors.ts'
 import type { PlaneChange } from '../../shared/postgres/plane-change.ts'
-import { findPolicies, nameOf } from '../../shared/postgres/policy-batch.ts'
+import { nameOf } from '../../shared/postgres/policy-batch.ts'
 import type { StoredPolicy } from '../../shared/postgres/policy-rows.ts'
 import {
   countOthersBetween,
@@ -53,7 +53,7 @@ export async function rollBack(
     const [domain = '', policy = ''] = name.split('/')
     return { domain, name: policy }
   })
-  const stored = await findPolicies(trx, names)
+  const stored = await plane.findPolicies(names)
   const removed = [...touched].flatMap(([name, { document }]) => {
     const policy = stored.get(name)
     return document === null && policy !== undefined ? [policy] : []

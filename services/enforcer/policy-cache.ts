@@ -26,6 +26,8 @@ export class PolicyCache {
   readonly #clock: Clock
   readonly #log: Logger
   #index: PolicyIndex | null = null
+  /** What was read last, in force or refused: only what changed since is read again. */
+  #known: RegionPolicies | null = null
   #reading: Promise<void> | null = null
   #following: Promise<void> | null = null
   #confirmedMs: number | null = null
@@ -103,7 +105,8 @@ export class PolicyCache {
       const { version } = await this.#reader.readHead()
       if (version === this.#refused.version) return
     }
-    this.#adopt(await this.#reader.readAll())
+    this.#known = await this.#reader.readAll(this.#known)
+    this.#adopt(this.#known)
     this.#confirmedMs = this.#clock.monotonicMs()
   }
 

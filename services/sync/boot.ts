@@ -6,6 +6,7 @@
  * first  The region never had an incarnation: it starts with all that is its own.
  * lost   None of these: a new incarnation, which uses nothing until every loan of the old one has ended.
  */
+import { setImmediate as turn } from 'node:timers/promises'
 import { unreachable } from '../../shared/core/assert.ts'
 import { LOAN_TTL_MS } from '../../shared/core/ledger/constants.ts'
 import type { Continuity } from '../../shared/core/ledger/types.ts'
@@ -65,7 +66,7 @@ export async function startSession(
   ledSinceMs: number,
 ): Promise<{ readonly session: Session; readonly continuity: Continuity }> {
   const { memory } = deps
-  const opened = await store.open()
+  const opened = await store.open(leaseKeeper(deps, store))
   memory.writtenPlane = null
   memory.isServing = false
   const beginning = await begin(deps, store, opened, ledSinceMs)
@@ -166,6 +167,25 @@ async function nextIncarnation(
   return incarnations.mint(atLeast)
 }
 
+/** Between parts of a long reading: others have their turn, and the lease does not lapse meanwhile. */
+function leaseKeeper({ clock, leadership }: BootDeps, store: RegionStore): () => Promise<void> {
+  let dueMs = clock.monotonicMs() + RENEW_INTERVAL_MS
+  return async () => {
+    await turn()
+    if (clock.monotonicMs() < dueMs) return
+    await requireContinued(leadership, store)
+    dueMs = clock.monotonicMs() + RENEW_INTERVAL_MS
+  }
+}
+
+async function requireContinued(
+  leadership: BootDeps['leadership'],
+  store: RegionStore,
+): Promise<void> {
+  if ((await leadership.claim(store)) === 'continued') return
+  throw new QuotaError('QUOTA_FENCED', 'another daemon may have led this region since')
+}
+
 /**
  * Keeps the lease until `untilMs`.
  *
@@ -176,9 +196,7 @@ async function keepLease(deps: BootDeps, store: RegionStore, untilMs: number): P
   const { clock, leadership, signal } = deps
   for (;;) {
     signal.throwIfAborted()
-    if ((await leadership.claim(store)) !== 'continued') {
-      throw new QuotaError('QUOTA_FENCED', 'another daemon may have led this region since')
-    }
+    await requireContinued(leadership, store)
     const leftMs = untilMs - clock.monotonicMs()
     if (leftMs <= 0) return
     await pause(Math.min(leftMs, RENEW_INTERVAL_MS), signal)

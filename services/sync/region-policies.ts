@@ -13,21 +13,25 @@ import { type OpenedWindows, windowsKey } from './stock-book.ts'
  * The ledger gives a part for every limit it knows, and it knows those of the same plane; a missing one is our
  * own bug, since a limit without a part would admit nothing or everything.
  */
-export function regionPolicies(
+export function* regionPolicies(
   plane: Plane,
   homes: ReadonlyMap<number, number>,
   stock: OpenedWindows,
   storeMs: number,
-): readonly RegionPolicySpec[] {
-  return [...plane.policies.values()].map(
-    ({ description: _description, objective: _objective, emergency: _emergency, ...policy }) => ({
+): Iterable<RegionPolicySpec> {
+  for (const {
+    description: _d,
+    objective: _o,
+    emergency: _e,
+    ...policy
+  } of plane.policies.values())
+    yield {
       ...policy,
       ...variantsOf(policy, storeMs),
       limits: policy.limits.map((limit) =>
         regionLimit(policy, limit, { home: homes.get(limit.id), stock }),
       ),
-    }),
-  )
+    }
 }
 
 function regionLimit(

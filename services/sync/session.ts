@@ -8,6 +8,7 @@
  * Sending is one synchronous turn: the record is built of the state, the lease is checked, the record is handed
  * to the bus. So a record never tells of anything that is not durable.
  */
+import { setImmediate as turn } from 'node:timers/promises'
 import { unreachable } from '../../shared/core/assert.ts'
 import { CLOCK_SKEW_MAX_MS, TICK_MS } from '../../shared/core/ledger/constants.ts'
 import { buildRecord } from '../../shared/core/ledger/record.ts'
@@ -164,6 +165,13 @@ export class Session {
     throw new QuotaError('QUOTA_FENCED', 'another daemon may have led this region since')
   }
 
+  /** Between parts of one long step: others have their turn, and the lease does not lapse meanwhile. */
+  async #pause(): Promise<void> {
+    await turn()
+    this.#requireLease()
+    if (this.#deps.clock.monotonicMs() >= this.#renewDueMs) await this.#renew()
+  }
+
   async #tick(): Promise<void> {
     this.#tickDueMs = this.#deps.clock.monotonicMs() + TICK_MS
     await this.handle({ kind: 'tick' })
@@ -291,13 +299,14 @@ export class Session {
     const { memory, metrics } = this.#deps
     const { plane, homes, isRecovering: recovering } = memory
     const { storeMs, plane: inForce } = memory.inForce(this.#storeMs())
-    const version = await this.#store.writePolicies({
+    const change = {
       revision: plane.revision,
       members: plane.members,
-      plane: [...plane.policies.values()],
+      plane: plane.policies.values(),
       region: regionPolicies(inForce, homes, memory.stock.opened, storeMs),
       recovering,
-    })
+    }
+    const version = await this.#store.writePolicies(change, () => this.#pause())
     memory.writtenPlane = plane
     const nowMs = this.#deps.clock.monotonicMs()
     memory.rollout.noteWritten(plane.revision, { storeMs: this.#storeMs(), nowMs })

@@ -222,7 +222,8 @@ export interface RegionPolicies {
 export interface PolicyReader {
   /** The version, and the plane revision that it is of: the same version may be of a later revision too. */
   readHead(): Promise<{ readonly version: number; readonly revision: number }>
-  readAll(): Promise<RegionPolicies>
+  /** All of them; what did not change since `known` is taken from it, the same objects. */
+  readAll(known?: RegionPolicies | null): Promise<RegionPolicies>
 }
 
 /** Whether this Redis went on running since the daemon's scripts were loaded, and what it holds. */
@@ -288,7 +289,7 @@ export interface RegionStore {
   claimLeadership(holder: string, ttlMs: number): Promise<boolean>
   releaseLeadership(holder: string): Promise<void>
   /** Raises the fence in every slot group first, then reads. Changes nothing that enforcers see. */
-  open(): Promise<OpenedStore>
+  open(pause?: () => Promise<void>): Promise<OpenedStore>
   /**
    * Starts a new boot in every slot group and stops serving checks until `serve`. Shares of another incarnation
    * do not count any more. `levels` empty: buckets start again at zero, running windows count as full; full:
@@ -328,14 +329,19 @@ export interface RegionStore {
   /**
    * Makes `region` the region's policies and refuses checks under an older version once it resolves; gives the
    * new version. While `recovering`, every limit has nothing in place of its home.
+   *
+   * Thousands of policies are worked through in parts, with `pause` between them; what it rejects with ends the call.
    */
-  writePolicies(change: {
-    readonly revision: number
-    readonly members: readonly RegionId[]
-    readonly plane: readonly Policy[]
-    readonly region: readonly RegionPolicySpec[]
-    readonly recovering: boolean
-  }): Promise<number>
+  writePolicies(
+    change: {
+      readonly revision: number
+      readonly members: readonly RegionId[]
+      readonly plane: Iterable<Policy>
+      readonly region: Iterable<RegionPolicySpec>
+      readonly recovering: boolean
+    },
+    pause?: () => Promise<void>,
+  ): Promise<number>
   close(): Promise<void>
 }
 

@@ -8,6 +8,7 @@ import {
   decodeMessage,
   type IncarnationReply,
   incarnationReplySchema,
+  PLANE_POLICY_FORMAT,
   POLICY_MESSAGES_VERSION,
   type PolicyChange,
   policyHintSchema,
@@ -27,6 +28,18 @@ const REPLY_TIMEOUT_MS = 2_000
 
 /** Most pages of one series: far above what the largest plane needs, so only a fault of admin's reaches it. */
 const PAGES_MAX = 10_000
+
+/** How long a series that failed is worth going on with. */
+const SERIES_KEPT_MS = 10_000
+
+interface Series {
+  readonly since: number
+  after: number | undefined
+  readonly changes: PolicyChange[]
+  revision: number
+  /** When its last page came, by this process's clock. */
+  heardMs: number
+}
 
 /** All that changed since a revision, and the revision and members as of the last of it. */
 export interface ChangesSince extends Membership {
@@ -51,6 +64,8 @@ export class NatsPolicyClient {
   readonly #tracer: Tracer | undefined
   readonly #onBadHint: (err: unknown) => void
   readonly #handlers: RevisionHandler[] = []
+  /** A series that failed on its way. */
+  #failed: Series | null = null
 
   /** With a `tracer`, questions carry the trace of whoever asks them. */
   constructor(link: NatsLink, onBadHint: (err: unknown) => void, tracer?: Tracer) {
@@ -72,20 +87,20 @@ export class NatsPolicyClient {
     this.#handlers.push(handle)
   }
 
-  /** Everything that changed after revision `since`, in the order of revisions; 0 asks for all there is. */
+  /**
+   * Everything that changed after revision `since`, in the order of revisions; 0 asks for all there is.
+   *
+   * Goes on where the last series for the same `since` failed a moment ago: a large plane on a slow line would
+   * otherwise begin again and again. The end of a series has all that changed while it ran.
+   */
   async changesSince(since: number): Promise<ChangesSince> {
-    const changes: PolicyChange[] = []
-    let after: number | undefined
-    for (let page = 0; page < PAGES_MAX; page++) {
-      const reply = await this.#askPage(since, after)
-      changes.push(...reply.changes)
-      if (reply.next === null) {
-        const { v: _version, next: _next, ...head } = reply
-        return { ...head, changes }
-      }
-      after = reply.next
+    const series = this.#takeSeries(since)
+    try {
+      return await this.#readOn(series)
+    } catch (err) {
+      this.#failed = series
+      throw err
     }
-    throw new QuotaError('QUOTA_BUS_UNAVAILABLE', `more than ${PAGES_MAX} pages of changes came`)
   }
 
   /** A number above `atLeast` and above all that the region had; the same for the same `requestId`. */
@@ -107,8 +122,40 @@ export class NatsPolicyClient {
     return decodeMessage(stockReplySchema, reply)
   }
 
+  /** The series that failed, or a new one. */
+  #takeSeries(since: number): Series {
+    const failed = this.#failed
+    this.#failed = null
+    const isFresh = failed !== null && performance.now() - failed.heardMs < SERIES_KEPT_MS
+    if (isFresh && failed.since === since) return failed
+    return { since, after: undefined, changes: [], revision: 0, heardMs: Number.NEGATIVE_INFINITY }
+  }
+
+  async #readOn(series: Series): Promise<ChangesSince> {
+    const { since, changes } = series
+    for (let page = 0; page < PAGES_MAX; page++) {
+      const reply = await this.#askPage(since, series.after)
+      if (reply.revision < series.revision) {
+        // Somebody restored an older database meanwhile: what came before is of another history.
+        series.heardMs = Number.NEGATIVE_INFINITY
+        throw new QuotaError('QUOTA_BUS_UNAVAILABLE', 'admin went back to an older revision')
+      }
+      changes.push(...reply.changes)
+      series.revision = reply.revision
+      series.heardMs = performance.now()
+      if (reply.next === null) {
+        const { v: _version, next: _next, ...head } = reply
+        return { ...head, changes }
+      }
+      series.after = reply.next
+    }
+    series.heardMs = Number.NEGATIVE_INFINITY
+    throw new QuotaError('QUOTA_BUS_UNAVAILABLE', `more than ${PAGES_MAX} pages of changes came`)
+  }
+
   async #askPage(since: number, after: number | undefined): Promise<ChangesReply> {
-    const request = JSON.stringify({ v: POLICY_MESSAGES_VERSION, since, after })
+    const v = POLICY_MESSAGES_VERSION
+    const request = JSON.stringify({ v, since, after, format: PLANE_POLICY_FORMAT })
     const reply = await this.#request(POLICY_CHANGES_SUBJECT, request)
     return decodeMessage(changesReplySchema, reply)
   }

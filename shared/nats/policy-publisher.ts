@@ -1,17 +1,14 @@
 import type { Msg, NatsConnection } from 'nats'
-import type { Membership } from '../core/ledger/types.ts'
 import type { RegionId } from '../core/policy.ts'
 import { isQuotaError } from '../errors.ts'
+import { type ChangesRead, encodePage, pageOf, requireKnown } from '../protocol/changes-page.ts'
 import {
-  CHANGES_BYTES_MAX,
   CHANGES_PAGE_MAX,
-  type ChangesReply,
   changesRequestSchema,
   decodeMessage,
   type IncarnationReply,
   incarnationRequestSchema,
   POLICY_MESSAGES_VERSION,
-  type PolicyChange,
   type PolicyHint,
 } from '../protocol/policy-messages.ts'
 import {
@@ -32,21 +29,12 @@ import type { Logger } from '../runtime/logger.ts'
 import { type TraceFields, type Tracer, traced } from '../runtime/tracing/tracer.ts'
 import { fieldsOf, type NatsLink } from './client.ts'
 
-/** Most changes read for one reply. Few enough that a page of large policies is not read to be thrown away. */
-const CHANGES_PER_READ = Math.min(200, CHANGES_PAGE_MAX)
-
-export interface ChangesRead extends Membership {
-  readonly revision: number
-  readonly changes: readonly PolicyChange[]
-  readonly hasMore: boolean
-}
-
 /** Kinds of questions. */
 export type QuestionKind = 'changes' | 'incarnation' | 'stock'
 
 /** Where the answers come from. All reject with a QuotaError while the source cannot answer. */
 export interface PolicySource {
-  /** Changes with a revision above `after`, in the order of their revisions. */
+  /** At most `limit` changes with a revision above `after`, in the order of their revisions. */
   readChanges(query: { readonly after: number; readonly limit: number }): Promise<ChangesRead>
   takeIncarnation(question: {
     readonly region: RegionId
@@ -95,7 +83,7 @@ export class PolicyPublisher {
     const answer = (
       subject: string,
       kind: QuestionKind,
-      reply: (message: Msg) => Promise<ChangesReply | IncarnationReply | StockReply>,
+      reply: (message: Msg) => Promise<string>,
     ): void => {
       connection.subscribe(subject, {
         queue: ADMIN_QUEUE,
@@ -105,8 +93,10 @@ export class PolicyPublisher {
       })
     }
     answer(POLICY_CHANGES_SUBJECT, 'changes', (message) => this.#changes(message))
-    answer(INCARNATION_SUBJECTS, 'incarnation', (message) => this.#incarnation(message))
-    answer(STOCK_SUBJECTS, 'stock', (message) => this.#stock(message))
+    answer(INCARNATION_SUBJECTS, 'incarnation', async (message) =>
+      JSON.stringify(await this.#incarnation(message)),
+    )
+    answer(STOCK_SUBJECTS, 'stock', async (message) => JSON.stringify(await this.#stock(message)))
   }
 
   /** Only what a traced asker asked: a region asks for stock all day. */
@@ -117,11 +107,12 @@ export class PolicyPublisher {
     return traced(this.#options.tracer, { name, kind: 'server', from }, () => reply(message))
   }
 
-  async #changes(message: Msg): Promise<ChangesReply> {
+  async #changes(message: Msg): Promise<string> {
     const request = decodeMessage(changesRequestSchema, message.string())
     const after = Math.max(request.since, request.after ?? 0)
-    const read = await this.#options.source.readChanges({ after, limit: CHANGES_PER_READ })
-    return pageOf(read)
+    const page = pageOf(await this.#options.source.readChanges({ after, limit: CHANGES_PAGE_MAX }))
+    requireKnown(page.changes, request.format)
+    return encodePage(page)
   }
 
   async #incarnation(message: Msg): Promise<IncarnationReply> {
@@ -138,13 +129,9 @@ export class PolicyPublisher {
     return { v: POLICY_MESSAGES_VERSION, ...answer }
   }
 
-  async #answer(
-    kind: QuestionKind,
-    message: Msg,
-    reply: () => Promise<ChangesReply | IncarnationReply | StockReply>,
-  ): Promise<void> {
+  async #answer(kind: QuestionKind, message: Msg, reply: () => Promise<string>): Promise<void> {
     try {
-      message.respond(JSON.stringify(await reply()))
+      message.respond(await reply())
       this.#options.onAnswer?.(kind, 'answered')
       this.#failures.succeeded()
     } catch (err) {
@@ -162,23 +149,4 @@ function regionNamedBy({ subject }: Msg): RegionId {
   const region = regionOfSubject(subject)
   if (region === null) throw new Error(`${subject} names no region`)
   return region
-}
-
-/** As many of the changes as fit in a reply, and at least one, with where to go on. */
-export function pageOf({ changes: found, hasMore, ...read }: ChangesRead): ChangesReply {
-  const head = { v: POLICY_MESSAGES_VERSION, ...read } as const
-  let bytes = Buffer.byteLength(JSON.stringify({ ...head, changes: [], next: read.revision }))
-  const changes: PolicyChange[] = []
-  for (const change of found) {
-    bytes += Buffer.byteLength(JSON.stringify(change)) + 1
-    if (bytes > CHANGES_BYTES_MAX && changes.length > 0) break
-    changes.push(change)
-  }
-  const last = changes.at(-1)
-  const isLast = last === undefined || (changes.length === found.length && !hasMore)
-  return { ...head, changes, next: isLast ? null : revisionOf(last) }
-}
-
-function revisionOf(change: PolicyChange): number {
-  return change.kind === 'policy' ? change.policy.revision : change.revision
 }

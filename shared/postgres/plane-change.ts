@@ -9,7 +9,10 @@ import { sql } from 'kysely'
 import { assert } from '../core/assert.ts'
 import { type AuditChange, type ChangeContext, recordAudits } from './audit.ts'
 import { documentRows } from './json-rows.ts'
-import { type Db, inTransaction, lockPlane, type Trx } from './plane.ts'
+import { type Db, inTransaction, lockPlane, type PlaneStamp, readStamp, type Trx } from './plane.ts'
+import type { PolicyKey } from './policies.ts'
+import { findPolicies, nameOf } from './policy-batch.ts'
+import type { StoredPolicy } from './policy-rows.ts'
 
 /** A document that a change made, replaced or removed. */
 export interface DocumentChange {
@@ -32,6 +35,37 @@ interface RecordedChange extends DocumentChange {
 /** Rows of one statement: with their documents a megabyte, so that a large change keeps both sides at work. */
 const ROWS_PER_INSERT = 2_500
 
+/** Fewer policies than these are read of Postgres as soon as they are looked for. */
+const REMEMBERED_MIN = 50
+
+/** Policies that were read before. */
+export interface PolicyMemory {
+  /** All policies by name, in the order of domain and name; null when what is known is of another state of the plane. */
+  policiesAt(stamp: PlaneStamp): ReadonlyMap<string, StoredPolicy> | null
+}
+
+/**
+ * By name, those that there are: out of `memory` when it is of the plane's state that `db` sees, or else of Postgres.
+ * What is only noted of a policy while its base moves has no revision, so such policies are read.
+ */
+export async function recallPolicies(
+  db: Db,
+  memory: PolicyMemory | undefined,
+  keys: readonly PolicyKey[],
+): Promise<ReadonlyMap<string, StoredPolicy>> {
+  if (memory === undefined || keys.length < REMEMBERED_MIN) return await findPolicies(db, keys)
+  const all = memory.policiesAt(await readStamp(db))
+  const found = new Map<string, StoredPolicy>()
+  for (const key of keys) {
+    const policy = all?.get(nameOf(key))
+    if (policy !== undefined) found.set(nameOf(key), policy)
+  }
+  const isMoving = [...found.values()].some(({ limits }) =>
+    limits.some(({ previousBase }) => previousBase !== null),
+  )
+  return all === null || isMoving ? await findPolicies(db, keys) : found
+}
+
 /** What a change is a part of. */
 export interface ChangeScope {
   readonly trx: Trx
@@ -41,6 +75,8 @@ export interface ChangeScope {
   readonly isPlanned?: boolean
   /** Collects changes that raise no revision, such as those of tokens, for whoever looks at a plan. */
   readonly besides?: DocumentChange[]
+  /** What large changes need not read. */
+  readonly memory?: PolicyMemory
 }
 
 export interface PlaneContext extends ChangeContext {
@@ -70,8 +106,8 @@ export class PlaneChange {
   #revision: number
   readonly #audits: AuditChange[] = []
   readonly #changes: RecordedChange[] = []
-
   readonly #isPlanned: boolean
+  readonly #memory: PolicyMemory | undefined
 
   private constructor(trx: Trx, context: PlaneContext, revision: number) {
     this.trx = trx
@@ -79,11 +115,18 @@ export class PlaneChange {
     this.#before = revision
     this.#revision = revision
     this.#isPlanned = context.scope?.isPlanned === true
+    this.#memory = context.scope?.memory
   }
 
   /** Makes every other change wait until the transaction ends: what is read from here on stays true until then. */
   static async begin(trx: Trx, context: PlaneContext): Promise<PlaneChange> {
     return new PlaneChange(trx, context, await lockPlane(trx))
+  }
+
+  /** By name, as they are in this change; those that there are. */
+  async findPolicies(keys: readonly PolicyKey[]): Promise<ReadonlyMap<string, StoredPolicy>> {
+    // What it wrote itself nobody remembers.
+    return await recallPolicies(this.trx, this.isRaised ? undefined : this.#memory, keys)
   }
 
   /** The next revision, which is this change's alone. Without a commit it was never given, so there are no gaps. */

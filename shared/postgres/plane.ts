@@ -5,19 +5,38 @@ import type { Tables } from './tables.ts'
 export type Db = Kysely<Tables>
 export type Trx = Transaction<Tables>
 
+/** Tells states of the plane apart, also of two histories: one that was restored may come to the same number again. */
+export interface PlaneStamp {
+  readonly revision: number
+  /** When that revision was made, to the microsecond; null where the history does not tell. */
+  readonly at: string | null
+}
+
+export function isSameStamp(one: PlaneStamp | null, other: PlaneStamp): boolean {
+  return one !== null && one.revision === other.revision && one.at === other.at
+}
+
 /**
- * The newest revision of the plane. Rejects with QUOTA_DATABASE_UNAVAILABLE on a replica: what it holds may be a
+ * The newest state of the plane. Rejects with QUOTA_DATABASE_UNAVAILABLE on a replica: what it holds may be a
  * while old, and a region that lost its memory must not begin by an old base split.
  */
-export async function readRevision(db: Db): Promise<number> {
-  const { revision, is_replica } = await db
+export async function readStamp(db: Db): Promise<PlaneStamp> {
+  const { revision, at, is_replica } = await db
     .selectFrom('plane')
     .select('revision')
-    .select(sql<boolean>`pg_is_in_recovery()`.as('is_replica'))
+    .select([
+      sql<string | null>`(select at::text from revisions where number = plane.revision)`.as('at'),
+      sql<boolean>`pg_is_in_recovery()`.as('is_replica'),
+    ])
     .executeTakeFirstOrThrow()
-  if (!is_replica) return revision
+  if (!is_replica) return { revision, at }
   const message = 'DATABASE_URL names a replica of Postgres; it must name the primary'
   throw new QuotaError('QUOTA_DATABASE_UNAVAILABLE', message)
+}
+
+/** The newest revision of the plane; rejects as `readStamp` does. */
+export async function readRevision(db: Db): Promise<number> {
+  return (await readStamp(db)).revision
 }
 
 /**

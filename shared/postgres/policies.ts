@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import type { LimitRule, Policy, RebaseChoice, RegionId } from '../core/policy.ts'
 import type { Db, Trx } from './plane.ts'
 import { hasLabels, hasText, type StoredPolicy, selectPolicies, toPolicy } from './policy-rows.ts'
@@ -33,26 +34,31 @@ export async function findPolicy(db: Db, key: PolicyKey): Promise<StoredPolicy |
   return row === undefined ? null : toPolicy(row)
 }
 
+export interface PolicyQuery {
+  readonly domain?: string | undefined
+  /** Only policies that have all of these. */
+  readonly labels?: Readonly<Record<string, string>> | undefined
+  /** Only policies that have this in domain/name or their description, in any case. */
+  readonly search?: string | undefined
+  readonly after: PolicyKey | null
+  readonly limit: number
+}
+
+/** By code points and not as people of some language sort: so do the programs that read what Postgres sorted. */
+const BY_KEY = [sql`domain collate "C"`, sql`name collate "C"`] as const
+
 /** Policies in the order of domain and name, beginning after `after`. */
-export async function listPolicies(
-  db: Db,
-  query: {
-    readonly domain?: string | undefined
-    /** Only policies that have all of these. */
-    readonly labels?: Readonly<Record<string, string>> | undefined
-    /** Only policies that have this in domain/name or their description, in any case. */
-    readonly search?: string | undefined
-    readonly after: PolicyKey | null
-    readonly limit: number
-  },
-): Promise<readonly StoredPolicy[]> {
-  let select = selectPolicies(db).orderBy('domain').orderBy('name').limit(query.limit)
+export async function listPolicies(db: Db, query: PolicyQuery): Promise<readonly StoredPolicy[]> {
+  const [domain, name] = BY_KEY
+  let select = selectPolicies(db).orderBy(domain).orderBy(name).limit(query.limit)
   if (query.domain !== undefined) select = select.where('domain', '=', query.domain)
   if (query.labels !== undefined) select = select.where(hasLabels(query.labels))
   if (query.search !== undefined) select = select.where(hasText(query.search))
   if (query.after !== null) {
-    const { domain, name } = query.after
-    select = select.where((eb) => eb(eb.refTuple('domain', 'name'), '>', eb.tuple(domain, name)))
+    const { after } = query
+    select = select.where(
+      sql<boolean>`(${domain}, ${name}) > (${after.domain}::text, ${after.name}::text)`,
+    )
   }
   return (await select.execute()).map(toPolicy)
 }

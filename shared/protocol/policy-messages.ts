@@ -22,6 +22,24 @@ import { DOMAIN_PATTERN, NAME_PATTERN } from './policy.ts'
 export const POLICY_MESSAGES_VERSION = 1
 
 /**
+ * What a region's daemon knows to be said of a policy. 1: all up to overrides; 2: emergency actions and shards too.
+ *
+ * Raised with every field that an earlier daemon would leave out without a word. It tells its own with each question,
+ * and admin tells it no policy that is beyond it, so that regions may be upgraded one by one and before or after admin.
+ */
+export const PLANE_POLICY_FORMAT = 2
+
+/** What of this policy is beyond `format`; null where nothing is. */
+export function beyondFormat(
+  { emergency = [], limits }: Pick<Policy, 'emergency' | 'limits'>,
+  format: number,
+): string | null {
+  if (format >= 2) return null
+  if (emergency.length > 0) return 'an emergency action'
+  return limits.some(({ shards }) => shards > 1) ? 'a limit of several shards' : null
+}
+
+/**
  * Largest payload of a reply in bytes. NATS refuses messages above `max_payload`, 1 MB by default; half of it
  * leaves room for a lowered limit. One policy of the largest size fits, so a page always gets further.
  */
@@ -52,8 +70,10 @@ export const changesRequestSchema = z.object({
   v: version,
   since: whole,
   after: whole.optional(),
+  /** Highest PLANE_POLICY_FORMAT that the region knows. */
+  format: positive.default(1),
 })
-export type ChangesRequest = z.infer<typeof changesRequestSchema>
+export type ChangesRequest = z.input<typeof changesRequestSchema>
 
 const limitSchema = z.object({
   id: positive,

@@ -67,6 +67,8 @@ export const REGION_KEYS = {
   enforcers: 'qp:{qp}:enforcers',
   /** Policy id -> RegionPolicy, as enforcers read it. */
   policies: 'qp:{qp}:policies',
+  /** Ids of those and of removed ones, by the version at which they changed last. */
+  versions: 'qp:{qp}:versions',
 } as const
 
 /** The channel on which scripts tell enforcers of a counter that grew and of other policies. */
@@ -78,6 +80,10 @@ export type RegionField =
   | 'version'
   | 'revision'
   | 'format'
+  /** First version from which it is kept which policies changed. */
+  | 'versionsSince'
+  /** Version up to which it is kept: an earlier one than `version` after a daemon that does not keep it. */
+  | 'versionsAt'
   | 'members'
   | 'seqReserved'
   | 'replicationId'

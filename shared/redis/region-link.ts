@@ -14,6 +14,12 @@ import { refusalOf, runScript, SCRIPTS, type ScriptName, type ScriptTexts } from
 /** Longest wait for one reply. Past it the connection is given up: the reply, if it comes, must reach nobody. */
 export const REGION_DEADLINE_MS = 2_000
 
+/**
+ * A call with megabytes of arguments may take longer: they are sent and read first, on a busy machine at some megabytes
+ * a second. Ten thousand policies that all change are ten of them. A late write is safe, since it is fenced.
+ */
+const BYTES_PER_DEADLINE_MS = 4_096
+
 type Arg = string | number | Buffer
 
 /** What an opened link writes under. */
@@ -93,7 +99,8 @@ export class RegionLink {
   run(name: ScriptName, keys: readonly string[], args: readonly Arg[]): Promise<unknown> {
     const sha = this.#shas.get(name)
     assert(sha !== undefined, `${name} is a script of the daemon`)
-    return this.within(`run ${name}`, () => runScript(this.#redis, sha, keys, args))
+    const call = () => runScript(this.#redis, sha, keys, args)
+    return this.within(`run ${name}`, call, deadlineFor(args))
   }
 
   /** Runs a script under the fence, which is its first two arguments; a refusal or failure leaves doubt. */
@@ -116,13 +123,17 @@ export class RegionLink {
   }
 
   /** Bounds a call and translates the driver's errors. */
-  async within<T>(what: string, call: () => Promise<T>): Promise<T> {
+  async within<T>(
+    what: string,
+    call: () => Promise<T>,
+    deadlineMs = REGION_DEADLINE_MS,
+  ): Promise<T> {
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
         this.#giveUp()
-        reject(unavailable(`${what}: no reply within ${REGION_DEADLINE_MS} ms`))
-      }, REGION_DEADLINE_MS)
+        reject(unavailable(`${what}: no reply within ${deadlineMs} ms`))
+      }, deadlineMs)
     })
     try {
       return await Promise.race([call(), late])
@@ -144,6 +155,14 @@ export class RegionLink {
     this.#isGivenUp = true
     this.#redis.disconnect()
   }
+}
+
+function deadlineFor(args: readonly Arg[]): number {
+  const bytes = args.reduce<number>(
+    (sum, arg) => sum + (typeof arg === 'number' ? 0 : arg.length),
+    0,
+  )
+  return REGION_DEADLINE_MS + Math.floor(bytes / BYTES_PER_DEADLINE_MS)
 }
 
 export function unavailable(message: string, cause?: unknown): QuotaError {

@@ -3,12 +3,12 @@ import { stampLimit } from '../core/algorithms/stamp-limit.ts'
 import { parseCounterId } from '../core/counter-id.ts'
 import type { CounterId } from '../core/descriptor.ts'
 import type { Policy, RegionLimit, RegionPolicy, RegionPolicySpec } from '../core/policy.ts'
-
 import { type StampedPolicy, stampOverrides } from '../core/stamp-overrides.ts'
 import { VariantIndex } from '../core/variant-index.ts'
+import type { Stretch } from '../runtime/stretch.ts'
 
 /** Texts of a hash of policies by id. */
-type Texts = ReadonlyMap<string, string>
+export type Texts = ReadonlyMap<string, string>
 
 /** What must be written of a hash: fields and values in turn, and ids that are no more. */
 export interface HashChange {
@@ -23,20 +23,30 @@ export interface StampedChange {
   readonly boot: Boot
 }
 
+/** What Redis holds of the policies, as it was read or written last. */
+export interface StoredTexts {
+  readonly plane: Texts
+  readonly region: Texts
+}
+
+const NOTHING_STORED: StoredTexts = { plane: new Map(), region: new Map() }
+
 /** The region's policies as they were written last, and what a change of them comes to. */
 export class WrittenPolicies {
-  #plane: Texts
-  #region: Texts
-  #policies: readonly RegionPolicy[]
+  #texts: StoredTexts
+  #policies: ReadonlyMap<number, RegionPolicy>
   #limits: ReadonlyMap<number, RegionLimit>
   #variants: VariantIndex
   version: number
 
-  constructor(version: number, plane: readonly Policy[], policies: readonly RegionPolicy[]) {
+  constructor(
+    version: number,
+    policies: readonly RegionPolicy[] = [],
+    texts: StoredTexts = NOTHING_STORED,
+  ) {
     this.version = version
-    this.#plane = textsOf(plane)
-    this.#region = textsOf(policies)
-    this.#policies = policies
+    this.#texts = texts
+    this.#policies = new Map(policies.map((policy) => [policy.id, policy]))
     this.#limits = limitsOf(policies)
     this.#variants = new VariantIndex(policies)
   }
@@ -59,40 +69,46 @@ export class WrittenPolicies {
     return this.#limits
   }
 
-  /** The region's policies with each limit stamped; policies that do not change stay word for word. */
-  stamp(wanted: readonly RegionPolicySpec[], change: StampedChange): readonly RegionPolicy[] {
-    const before = new Map(this.#policies.map((policy) => [policy.id, policy]))
-    return wanted.map(({ overrides, ...policy }) => {
-      const limits = policy.limits.map((limit) =>
-        stampLimit(this.#limits.get(limit.id), limit, change),
-      )
-      const spec = { ...policy, limits, ...(overrides !== undefined && { overrides }) }
-      return { ...policy, limits, ...overridesOf(before.get(policy.id), spec, change) }
-    })
+  /** A policy of the region with each limit stamped; one that does not change stays word for word. */
+  stamp({ overrides, ...policy }: RegionPolicySpec, change: StampedChange): RegionPolicy {
+    const limits = policy.limits.map((limit) =>
+      stampLimit(this.#limits.get(limit.id), limit, change),
+    )
+    const spec = { ...policy, limits, ...(overrides !== undefined && { overrides }) }
+    return { ...policy, limits, ...overridesOf(this.#policies.get(policy.id), spec, change) }
   }
 
-  planeChange(plane: readonly Policy[]): HashChange {
-    return changeOf(this.#plane, textsOf(plane))
+  /** What `plane` and `region` come to, worked out in parts. */
+  async changeTo(
+    wanted: { readonly plane: Iterable<Policy>; readonly region: Iterable<RegionPolicySpec> },
+    change: StampedChange,
+    stretch: Stretch,
+  ): Promise<PoliciesChange> {
+    const policies: RegionPolicy[] = []
+    const [plane, region] = [new HashDraft(this.#texts.plane), new HashDraft(this.#texts.region)]
+    for (const spec of wanted.region) {
+      const policy = this.stamp(spec, change)
+      policies.push(policy)
+      region.put(policy.id, JSON.stringify(policy))
+      await stretch.breathe()
+    }
+    for (const policy of wanted.plane) {
+      plane.put(policy.id, planeText(policy))
+      await stretch.breathe()
+    }
+    return { policies, plane: plane.end(), region: region.end() }
   }
 
-  regionChange(policies: readonly RegionPolicy[]): HashChange {
-    return changeOf(this.#region, textsOf(policies))
+  /** What is to be known once `change` was written. */
+  after({ policies, plane, region }: PoliciesChange, version: number): WrittenPolicies {
+    return new WrittenPolicies(version, policies, { plane: plane.texts, region: region.texts })
   }
+}
 
-  /** Notes what was written. */
-  accept(written: {
-    readonly version: number
-    readonly plane: HashChange
-    readonly region: HashChange
-    readonly policies: readonly RegionPolicy[]
-  }): void {
-    this.version = written.version
-    this.#plane = written.plane.texts
-    this.#region = written.region.texts
-    this.#policies = written.policies
-    this.#limits = limitsOf(written.policies)
-    this.#variants = new VariantIndex(written.policies)
-  }
+export interface PoliciesChange {
+  readonly policies: readonly RegionPolicy[]
+  readonly plane: HashChange
+  readonly region: HashChange
 }
 
 /** The stamped overrides, with the version at which they last changed. */
@@ -110,14 +126,37 @@ function overridesOf(
   }
 }
 
-function changeOf(before: Texts, texts: Texts): HashChange {
-  const changed = [...texts].filter(([id, text]) => before.get(id) !== text)
-  const removed = [...before.keys()].filter((id) => !texts.has(id))
-  return { set: changed.flat(), removed, texts }
+/** Of the plane's policies most are the same objects from one change to the next. */
+const planeTexts = new WeakMap<Policy, string>()
+
+function planeText(policy: Policy): string {
+  let text = planeTexts.get(policy)
+  if (text === undefined) {
+    text = JSON.stringify(policy)
+    planeTexts.set(policy, text)
+  }
+  return text
 }
 
-function textsOf(policies: readonly { readonly id: number }[]): Texts {
-  return new Map(policies.map((policy) => [String(policy.id), JSON.stringify(policy)]))
+class HashDraft {
+  readonly #before: Texts
+  readonly #texts = new Map<string, string>()
+  readonly #set: string[] = []
+
+  constructor(before: Texts) {
+    this.#before = before
+  }
+
+  put(id: number, text: string): void {
+    const key = String(id)
+    this.#texts.set(key, text)
+    if (this.#before.get(key) !== text) this.#set.push(key, text)
+  }
+
+  end(): HashChange {
+    const removed = [...this.#before.keys()].filter((id) => !this.#texts.has(id))
+    return { set: this.#set, removed, texts: this.#texts }
+  }
 }
 
 function limitsOf(policies: readonly RegionPolicy[]): ReadonlyMap<number, RegionLimit> {

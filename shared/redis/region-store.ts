@@ -9,6 +9,7 @@ import type { PairState, ShareOutcome, ShareWrite } from '../core/ledger/types.t
 import type { RegionId } from '../core/policy.ts'
 import type { Collected, OpenedStore, RegionStore, StockAdd } from '../core/ports.ts'
 import { isQuotaError, QuotaError } from '../errors.ts'
+import { type Pause, Stretch } from '../runtime/stretch.ts'
 import { addAllStock, stockOf } from './add-stock.ts'
 import { adoptMasters } from './adopt-masters.ts'
 import type { RedisTarget } from './client.ts'
@@ -81,7 +82,7 @@ class RedisRegionStore implements RegionStore {
   readonly #link: RegionLink
   readonly #clock: MonotonicClock
   readonly #region: RegionId
-  #written = new WrittenPolicies(0, [], [])
+  #written = new WrittenPolicies(0)
   #tracked: readonly Set<CounterId>[] = []
   #offsetMs = 0
   /** What was counted before this process listened is not named as changed. */
@@ -104,20 +105,20 @@ class RedisRegionStore implements RegionStore {
     await this.#link.run('release-leadership', [REGION_KEYS.leader], [holder])
   }
 
-  async open(): Promise<OpenedStore> {
+  async open(pause?: Pause): Promise<OpenedStore> {
     this.#link.markClosed()
     await this.#link.loadScripts()
     const { fence, replicationId, metas, offsetMs } = await fenceAll(this.#link, this.#clock)
     this.#offsetMs = offsetMs
     this.#mustReadAll = true
     this.#usage = new UsageTotals()
-    const state = await readRegionState(this.#link)
+    const state = await readRegionState(this.#link, new Stretch(pause))
     const begun = metas.every((meta) => meta !== null && meta.incarnation === state.incarnation)
     const served = begun && metas.every((meta) => meta?.serving === true)
     const recovering = metas.some((meta) => meta?.recovering === true)
     this.#boot = { startUs: Math.max(...metas.map((meta) => meta?.startUs ?? 0)), recovering }
     const version = Math.max(state.version, ...metas.map((meta) => meta?.policyVersion ?? 0))
-    this.#written = new WrittenPolicies(version, state.plane, state.policies)
+    this.#written = new WrittenPolicies(version, state.policies, state.texts)
     this.#tracked = noneTracked()
     for (const { id } of state.rows) this.#trackedBy(id).add(id)
     const scriptsLoaded =
@@ -243,16 +244,20 @@ class RedisRegionStore implements RegionStore {
     return addAllStock(this.#link, adds, this.#written.limits)
   }
 
-  async writePolicies(change: Parameters<RegionStore['writePolicies']>[0]): Promise<number> {
+  async writePolicies(
+    change: Parameters<RegionStore['writePolicies']>[0],
+    pause?: Pause,
+  ): Promise<number> {
     const { revision, members, recovering } = change
+    const stretch = new Stretch(pause)
     const before = this.#boot
     const nowUs = await this.#setMeta({})
     const boot = { startUs: before.startUs, recovering }
     // Above every version that an enforcer may remember from before this Redis lost its data.
     const next = Math.max(this.#written.version + 1, Math.ceil(nowUs / 1_000))
-    const policies = this.#written.stamp(change.region, { version: next, nowUs, boot })
-    const plane = this.#written.planeChange(change.plane)
-    const region = this.#written.regionChange(policies)
+    const stamp = { version: next, nowUs, boot }
+    const written = await this.#written.changeTo(change, stamp, stretch)
+    const { plane, region } = written
     const isSame =
       region.set.length + region.removed.length === 0 && recovering === before.recovering
     const version = isSame && this.#written.version > 0 ? this.#written.version : next
@@ -272,16 +277,18 @@ class RedisRegionStore implements RegionStore {
     const counts = values.map((list, index) =>
       index % 2 === 1 || index === 0 ? list.length / 2 : list.length,
     )
-    const { fence, region: regionKey, plane: planeKey, policies: policiesKey } = REGION_KEYS
+    await stretch.rest()
+    const { fence, versions, region: regionKey, plane: planeKey, policies } = REGION_KEYS
     await this.#link.runFenced(
       'write-policies',
-      [fence, regionKey, planeKey, policiesKey],
-      [...counts, ...values.flat()],
+      [fence, regionKey, planeKey, policies, versions],
+      [version, ...counts, ...values.flat()],
     )
     await this.#setMeta({ policyVersion: version, recovering })
     this.#boot = boot
-    this.#written.accept({ version, plane, region, policies })
+    this.#written = this.#written.after(written, version)
     this.#usage.keepOnly(this.#written.limits)
+    await stretch.rest()
     return version
   }
 

@@ -115,10 +115,11 @@ export const SCRIPTS = {
     includes: PRELUDE,
   },
   'write-policies': {
-    keys: ['fence', 'region', 'plane', 'policies'],
+    keys: ['fence', 'region', 'plane', 'policies', 'versions'],
     args: [
       'fence',
       'replicationId',
+      'version',
       'regionFields',
       'planeSet',
       'planeRemoved',

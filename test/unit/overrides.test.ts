@@ -29,18 +29,19 @@ function spec(home: number): RegionLimitSpec {
 
 /** A region whose policies are written again and again, and what the tenant acme has of its one limit. */
 class Region {
-  written = new WrittenPolicies(0, [], [])
+  written = new WrittenPolicies(0)
   policies: readonly RegionPolicy[] = []
   version = 0
 
   write(nowUs: number, rule: OverrideRule | null, home = POOL_UNITS): void {
     const overrides = rule === null ? [] : [{ value: 'acme', rule }]
     const { overrides: _o, overridesVersion: _v, ...policy } = aRegionPolicy({ tiers: TIERS })
-    const wanted = [{ ...policy, limits: [spec(home)], overrides }]
+    const wanted = { ...policy, limits: [spec(home)], overrides }
     const change = { version: ++this.version, nowUs, boot: BOOT }
-    this.policies = this.written.stamp(wanted, change)
-    const [plane, region] = [this.written.planeChange([]), this.written.regionChange(this.policies)]
-    this.written.accept({ version: this.version, plane, region, policies: this.policies })
+    this.policies = [this.written.stamp(wanted, change)]
+    const unread = { set: [], removed: [], texts: new Map() }
+    const written = { policies: this.policies, plane: unread, region: unread }
+    this.written = this.written.after(written, this.version)
   }
 
   of(tenant: string): RegionLimit {

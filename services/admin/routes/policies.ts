@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { changePlane } from '../../../shared/postgres/plane-change.ts'
-import { listPolicies, type PolicyKey } from '../../../shared/postgres/policies.ts'
+import type { PolicyKey } from '../../../shared/postgres/policies.ts'
 import type { StoredPolicy } from '../../../shared/postgres/policy-rows.ts'
 import {
   type PolicyReply,
@@ -26,6 +26,7 @@ import {
   requirePolicy,
   resetPolicy,
 } from '../policy-changes.ts'
+import { pageOfPolicies } from '../policy-list.ts'
 import { isNotModified, preconditionOf } from '../preconditions.ts'
 import { policyReplyOf, policyStatusOf } from '../views/policy.ts'
 import {
@@ -82,7 +83,7 @@ function readRoutes(root: FastifyInstance, deps: AdminDeps): void {
     async (req) => {
       const { cursor, domain, labels, search, limit } = req.query
       const after = decodeCursor(policyCursor, cursor)
-      const found = await listPolicies(deps.db, {
+      const found = await pageOfPolicies(deps, {
         domain,
         labels: parseLabels(labels ?? '') ?? undefined,
         search,

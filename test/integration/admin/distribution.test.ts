@@ -50,6 +50,7 @@ function servedBy(link: NatsLink): PolicyPublisher {
   const source = createPolicySource({
     db: admin.db,
     live: admin.live,
+    cache: admin.cache,
     wallMs: () => admin.clock.nowMs,
     listeningMs: () => listenedMs,
   })
@@ -222,6 +223,22 @@ describe('a region', () => {
     await expect(ask({ since: -1 })).resolves.toContain('malformed')
     await admin.db.destroy()
     await expect(client.changesSince(0)).rejects.toMatchObject({ code: 'QUOTA_BUS_UNAVAILABLE' })
+  })
+
+  it('whose daemon knows nothing of emergency actions is told so, and not half of a policy', async () => {
+    await createNamed('one')
+    const older = await ask({ since: 0 })
+    expect(decodeMessage(changesReplySchema, older).changes).toHaveLength(1)
+    const action = { domain: 'api', policy: 'one', kind: 'multiply', factor: 2 }
+    const why = { reason: 'overload', ttlSeconds: 60 }
+    const begun = await admin.call('POST', '/v1/emergency-actions', { ...action, ...why })
+    expect(begun.status).toBe(201)
+    const refused = await ask({ since: 0 })
+    expect(() => decodeMessage(changesReplySchema, refused)).toThrow(
+      /admin refused: api\/one has an emergency action.*upgrade it/,
+    )
+    const { changes } = await client.changesSince(0)
+    expect(changes).toMatchObject([{ policy: { emergency: [{ effect: { kind: 'multiply' } }] } }])
   })
 
   it('is answered once where several admins run', async () => {

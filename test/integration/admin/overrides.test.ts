@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { pageOf } from '../../../shared/nats/policy-publisher.ts'
 import { readChanges } from '../../../shared/postgres/changes.ts'
+import { pageOf } from '../../../shared/protocol/changes-page.ts'
 import { changesReplySchema, decodeMessage } from '../../../shared/protocol/policy-messages.ts'
 import { type Admin, aLimit, startAdmin } from './admin-harness.ts'
 

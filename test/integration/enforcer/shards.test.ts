@@ -55,7 +55,8 @@ const aPolicy = (name: string, limits: readonly Limit[], change: Partial<Policy>
 function asRegionHas(policies: readonly Policy[], home = POOL_UNITS): readonly RegionPolicySpec[] {
   const limits = policies.flatMap((policy) => policy.limits)
   const homes = new Map(limits.map(({ id }) => [id, home]))
-  return regionPolicies(planeOf(policies, policyIds, ['us-east-1']), homes, new Map(), 0)
+  const plane = planeOf(policies, policyIds, ['us-east-1'])
+  return [...regionPolicies(plane, homes, new Map(), 0)]
 }
 
 const each = ALGORITHMS.map((algorithm) =>

@@ -1,5 +1,6 @@
 import { connect, type NatsConnection } from 'nats'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { QuotaError } from '../../../shared/errors.ts'
 import { NatsLink } from '../../../shared/nats/client.ts'
 import { NatsPolicyClient } from '../../../shared/nats/policy-client.ts'
 import { PolicyPublisher } from '../../../shared/nats/policy-publisher.ts'
@@ -70,6 +71,35 @@ describe('the policy client', () => {
       { kind: 'removed', id: 8, revision: 453 },
     ])
     expect(await client.changesSince(later.revision)).toMatchObject({ revision: 453, changes: [] })
+  })
+
+  it('goes on with the page that failed, and has what changed meanwhile', async () => {
+    for (let id = 1; id <= 2_500; id++) plane.put(aPolicy({ id }))
+    const asked: number[] = []
+    const { readChanges } = plane
+    plane.readChanges = async (query) => {
+      asked.push(query.after)
+      if (asked.length === 3) throw new QuotaError('QUOTA_DATABASE_UNAVAILABLE', 'it restarts')
+      return await readChanges.call(plane, query)
+    }
+    await expect(client.changesSince(0)).rejects.toThrow('it restarts')
+    plane.put(aPolicy({ id: 1, capacity: 5 }))
+    plane.remove(2)
+    const all = await client.changesSince(0)
+    expect(asked[3]).toBe(asked[2])
+    expect(asked.filter((after) => after === 0)).toHaveLength(1)
+    expect(all.revision).toBe(plane.revision)
+    const last = new Map(
+      all.changes.map((change) => [
+        change.kind === 'policy' ? change.policy.id : change.id,
+        change,
+      ]),
+    )
+    expect(last.size).toBe(2_500)
+    expect(last.get(1)).toMatchObject({ policy: { limits: [{ capacity: 5 }] } })
+    expect(last.get(2)).toMatchObject({ kind: 'removed' })
+    const again = await client.changesSince(0)
+    expect(again.changes).toHaveLength(2_500)
   })
 
   it('gets a new incarnation for a new question and the same one for the same', async () => {

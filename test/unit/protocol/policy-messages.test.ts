@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Limit, Policy } from '../../../shared/core/policy.ts'
-import { pageOf } from '../../../shared/nats/policy-publisher.ts'
+import { pageOf, requireKnown } from '../../../shared/protocol/changes-page.ts'
 import { LIMITS_MAX } from '../../../shared/protocol/policy.ts'
 import {
   CHANGES_BYTES_MAX,
@@ -8,7 +8,9 @@ import {
   changesRequestSchema,
   decodeMessage,
   incarnationRequestSchema,
+  PLANE_POLICY_FORMAT,
   type PolicyChange,
+  wirePolicySchema,
 } from '../../../shared/protocol/policy-messages.ts'
 import { PLAIN_LIMIT, PLAIN_POLICY } from '../../support/region-policy.ts'
 
@@ -88,6 +90,31 @@ describe('a page of changes', () => {
     }))
     const page = read([aChange(1, { description: '"'.repeat(65_536), limits, match })], true)
     expect(Buffer.byteLength(JSON.stringify(page))).toBeLessThanOrEqual(CHANGES_BYTES_MAX)
+  })
+})
+
+describe('the format of policies', () => {
+  it('is raised with every field that an earlier daemon would leave out', () => {
+    // Fields of format 2. With another: raise PLANE_POLICY_FORMAT, say in beyondFormat what is beyond the one before.
+    expect(PLANE_POLICY_FORMAT).toBe(2)
+    expect(Object.keys(wirePolicySchema.shape).toSorted().join(' ')).toBe(
+      'description domain emergency id limits match mode name objective onStoreFailure overrides overridesBy relaxedPercent replaces revision shadow tiers unlimited',
+    )
+    expect(Object.keys(wirePolicySchema.shape.limits.element.shape).toSorted().join(' ')).toBe(
+      'algorithm base burst calendar candidateOf capacity epoch floorPercent id leases name previousBase shards usageEpoch windowMs',
+    )
+  })
+
+  it('of a region says what it is told, and what it is refused with the reason', () => {
+    const block = { kind: 'block', value: 'acme' } as const
+    const blocked = aChange(2, { emergency: [{ id: 1, effect: block, expiresAtMs: 9 }] })
+    const sharded = aChange(3, { limits: [aLimit({ shards: 4 })] })
+    requireKnown([aChange(1), { kind: 'removed', id: 7, revision: 5 }], 1)
+    requireKnown([blocked, sharded], 2)
+    expect(() => requireKnown([aChange(1), blocked], 1)).toThrow(
+      "api/p-2 has an emergency action, which this region's sync daemon does not know: upgrade it",
+    )
+    expect(() => requireKnown([sharded], 1)).toThrow('api/p-3 has a limit of several shards')
   })
 })
 

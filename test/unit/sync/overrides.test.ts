@@ -14,8 +14,8 @@ const policy = {
 }
 const plane = planeOf([policy], 1, ['us-east-1'])
 const valuesAt = (storeMs: number) =>
-  regionPolicies(plane, new Map([[1, 600_000]]), new Map(), storeMs)[0]?.overrides?.map(
-    ({ value }) => value,
+  [...regionPolicies(plane, new Map([[1, 600_000]]), new Map(), storeMs)].flatMap(
+    ({ overrides = [] }) => overrides.map(({ value }) => value),
   )
 
 describe('an override that expires', () => {

@@ -26,12 +26,22 @@ class ObedientStore {
     collect: { storeOffsetMs: 0, samples: [], noticed: [], missing: [], usage: [] },
   }
 
+  /** How long each of so many parts of writing the policies takes. */
+  parts: { readonly count: number; readonly each: () => void } = { count: 0, each: () => {} }
+
   asStore(): RegionStore {
-    const call = (name: string) => async (): Promise<unknown> => {
-      this.calls.push(name)
-      this.onCall(name)
-      return this.#answers[name]
-    }
+    const call =
+      (name: string) =>
+      async (_change: unknown, pause?: () => Promise<void>): Promise<unknown> => {
+        this.calls.push(name)
+        this.onCall(name)
+        const { count, each } = this.parts
+        for (let part = 0; name === 'writePolicies' && part < count; part++) {
+          each()
+          await pause?.()
+        }
+        return this.#answers[name]
+      }
     return new Proxy({} as RegionStore, {
       get: (_target, name) => call(String(name)),
     })
@@ -125,6 +135,23 @@ describe('a daemon whose lease on its region has lapsed', () => {
     expect(obedient.calls).toEqual(['writePolicies'])
     await expect(session.send()).rejects.toMatchObject(LAPSED)
     expect(published).toEqual([])
+  })
+
+  it('keeps it through a write of many policies that takes longer than it lasts', async () => {
+    const { session, clock, memory, obedient, policy, published } = await aLeadingSession()
+    const part = () => {
+      clock.nowMs += LEASE_MS / 4
+    }
+    obedient.parts = { count: 12, each: part }
+    await session.usePlane({ ...memory.plane, revision: 2, policies: new Map([[1, policy]]) })
+    expect(obedient.calls.filter((name) => name === 'claimLeadership').length).toBeGreaterThan(5)
+    await session.send()
+    expect(published).toHaveLength(1)
+    // One part that takes as long as the lease ends the session in the middle of the write.
+    obedient.parts = { count: 12, each: () => (clock.nowMs += LEASE_MS) }
+    await expect(
+      session.usePlane({ ...memory.plane, revision: 3, policies: new Map([[1, policy]]) }),
+    ).rejects.toMatchObject(LAPSED)
   })
 
   it('does not publish a record when reserving numbers for it took too long', async () => {
