@@ -49,7 +49,11 @@ export const documentDiffSchema = z
         }),
       )
       .describe('what differs; one without before was not there'),
-    text: z.string().describe('a unified diff of both as YAML'),
+    text: z
+      .string()
+      .describe(
+        'a unified diff of both as YAML; beyond the first hundred of a plan, of the fields that differ',
+      ),
   })
   .meta({ id: 'DocumentDiff' })
 export type DocumentDiff = z.infer<typeof documentDiffSchema>

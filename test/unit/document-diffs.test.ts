@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { documentDiffOf, shortDiffOf } from '../../services/admin/views/document-diff.ts'
 import { fieldChanges } from '../../shared/core/field-diff.ts'
 import { unifiedDiff } from '../../shared/core/line-diff.ts'
 
@@ -68,5 +69,27 @@ describe('field changes', () => {
       { field: 'labels', after: { t: 's' } },
     ])
     expect(fieldChanges(after, after)).toEqual([])
+  })
+})
+
+describe('a short diff', () => {
+  const before = { name: 'a', limits: [{ name: 'l', capacity: 1 }], labels: { team: 'x' } }
+  const after = { name: 'a', limits: [{ name: 'l', capacity: 2 }] }
+  const states = { kind: 'policy', id: 'api/a', before, after }
+
+  it('has what a whole one has, and the fields that differ in place of the documents', () => {
+    const { text, ...rest } = documentDiffOf(states)
+    const short = shortDiffOf(states)
+    expect(short).toMatchObject(rest)
+    expect(text).toContain('   - name: l\n-    capacity: 1\n+    capacity: 2\n')
+    expect(short.text).toBe(
+      '--- policy api/a\n+++ policy api/a\n-limits[l].capacity: 1\n+limits[l].capacity: 2\n-labels: {"team":"x"}\n',
+    )
+  })
+
+  it('says what is added and removed, and nothing of what is the same', () => {
+    expect(shortDiffOf({ ...states, before: null }).text).toBe('--- /dev/null\n+++ policy api/a\n')
+    expect(shortDiffOf({ ...states, after: null }).text).toBe('--- policy api/a\n+++ /dev/null\n')
+    expect(shortDiffOf({ ...states, before: after }).text).toBe('')
   })
 })

@@ -8,13 +8,17 @@ import type { Plan } from '../../../shared/protocol/plan.ts'
 import { reviewPolicy } from '../../../shared/protocol/policy-warnings.ts'
 import { MINUTE_MS, MINUTES_KEPT, SECOND_MS } from '../history/series-book.ts'
 import type { LiveView } from '../live-view.ts'
-import { documentDiffOf } from './document-diff.ts'
+import { documentDiffOf, shortDiffOf } from './document-diff.ts'
 import { documentOf } from './policy.ts'
 import { sharesOf } from './shares.ts'
 import { usageTopOf } from './usage-top.ts'
 
 /** A plan is read by a person before it is carried out; what is left out is counted. */
 const CHANGES_MAX = 1_000
+
+/** Changes that are told as whole documents with what differs in them; of more, nobody reads what is around it. */
+const WHOLE_DIFFS_MAX = 100
+
 const LIMITS_MAX = 200
 const KEYS_MAX = 100
 const WARNINGS_MAX = 200
@@ -49,7 +53,11 @@ export function planOf(planned: PlannedChange): Plan {
   ]
   return {
     dryRun: true,
-    changes: changes.slice(0, CHANGES_MAX).map(documentDiffOf),
+    changes: changes
+      .slice(0, CHANGES_MAX)
+      .map((change, index) =>
+        index < WHOLE_DIFFS_MAX ? documentDiffOf(change) : shortDiffOf(change),
+      ),
     changesLeftOut: Math.max(0, changes.length - CHANGES_MAX),
     limits: pairs.slice(0, LIMITS_MAX).map(shownPair),
     limitsLeftOut: Math.max(0, pairs.length - LIMITS_MAX),

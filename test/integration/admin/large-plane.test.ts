@@ -5,6 +5,8 @@
 import type { KyselyPlugin } from 'kysely'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { applyDocuments } from '../../../services/admin/apply.ts'
+import { pageOfPolicies } from '../../../services/admin/policy-list.ts'
+import { readStamp } from '../../../shared/postgres/plane.ts'
 import { changePlane } from '../../../shared/postgres/plane-change.ts'
 import { applySchema } from '../../../shared/protocol/apply.ts'
 import { type Admin, aLimit, aPolicy, startAdmin } from './admin-harness.ts'
@@ -93,5 +95,56 @@ describe('a large plane', () => {
       expect(await statements(200, capacity, 'many')).toBe(few)
       expect(few).toBeGreaterThan(2)
     }
+  })
+
+  it('is answered out of memory as Postgres would answer, and by Postgres once that has something newer', async () => {
+    const documents = documentsOf(120, 100, 'kept').map((document, index) => ({
+      ...document,
+      // As names are, where a language sorts otherwise than a program.
+      name: index % 2 === 0 ? `a-${index}` : `a${index}`,
+      labels: { team: index % 3 === 0 ? 'search' : 'ads' },
+    }))
+    await admin.call('POST', '/v1/apply', { documents })
+    await admin.follower.stepOnce()
+    const unknown = { policiesAt: () => null }
+    const queries = [
+      {},
+      { domain: 'kept' },
+      { domain: 'kept', labels: { team: 'search' } },
+      { labels: { team: 'none' } },
+      { domain: 'kept', after: { domain: 'kept', name: 'a-50' } },
+      { after: { domain: 'kept', name: 'b' } },
+    ]
+    const both = async () =>
+      await Promise.all(
+        [admin.cache, unknown].map((cache) =>
+          Promise.all(
+            queries.map((query) =>
+              pageOfPolicies({ db: admin.db, cache }, { after: null, limit: 90, ...query }),
+            ),
+          ),
+        ),
+      )
+    expect(admin.cache.policiesAt(await readStamp(admin.db))?.size).toBeGreaterThan(100)
+    const [remembered, read] = await both()
+    expect(remembered).toEqual(read)
+    expect(remembered?.map((page) => page.length).slice(0, 3)).toEqual([90, 90, 40])
+
+    const plan = () => admin.call('POST', '/v1/apply?dryRun=true', { documents: changed })
+    const changed = documents.map((document) => ({
+      ...document,
+      limits: [aLimit({ capacity: 7 })],
+    }))
+    const planned = await plan()
+    await admin.call('DELETE', '/v1/domains/kept/policies/a-0', undefined, { 'if-match': '*' })
+    expect(admin.cache.policiesAt(await readStamp(admin.db))).toBeNull()
+    const [newest, stored] = await both()
+    expect(newest).toEqual(stored)
+    expect(newest?.[1]?.map(({ name }) => name)).not.toContain('a-0')
+    const after = await plan()
+    expect(planned.body.changes[0]).toMatchObject({ change: 'changed', id: 'kept/a-0' })
+    expect(after.body.changes[0]).toMatchObject({ change: 'added', id: 'kept/a-0' })
+    await admin.follower.stepOnce()
+    expect((await plan()).body).toEqual(after.body)
   })
 })

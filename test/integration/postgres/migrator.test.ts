@@ -23,6 +23,24 @@ describe('the migrator', () => {
     await Promise.all(dbs.map((db) => db.destroy()))
   })
 
+  it('has one order of migrations, each with a number of its own since 0013', async () => {
+    const files = await readdir('migrations')
+    for (const file of files) expect(file).toMatch(/^\d{4}_[a-z0-9_]+\.sql$/)
+    const numbers = files.map((file) => Number(file.slice(0, 4)))
+    // Two were released under 0010: they are told apart by their names, which never change.
+    const late = numbers.filter((number) => number >= 13)
+    expect(new Set(late).size).toBe(late.length)
+    expect([...new Set(numbers)].toSorted((one, other) => one - other)).toEqual(
+      Array.from({ length: Math.max(...numbers) }, (_, index) => index + 1),
+    )
+    // By code points, as Kysely applies them: a file that sorts before one that was applied is never applied.
+    const order = files.toSorted()
+    expect(order.slice(9, 11)).toEqual(['0010_labels.sql', '0010_usage_history.sql'])
+    expect(order.map((file) => Number(file.slice(0, 4)))).toEqual(
+      numbers.toSorted((one, other) => one - other),
+    )
+  })
+
   it('makes the schema that reviewers see in schema.txt', async () => {
     const db = connect('postgres')
     const columns = await sql<{ line: string }>`
