@@ -106,28 +106,32 @@ async function outlineOfAll(onRegion: OnRegion): Promise<Outline> {
   })
 }
 
-/** Reads policies by id and takes out those that are gone; gives what changed meanwhile, read with the last of them. */
+/**
+ * Reads policies by id and takes out those that are gone; gives what changed meanwhile and was not read with the last
+ * of them, in one transaction with it: so a policy that changes all the time is read once, and not again and again.
+ */
 async function readInto(
   policies: Map<number, RegionPolicy>,
   { head, ids }: Outline,
   onRegion: OnRegion,
 ): Promise<Outline | null> {
-  let next: Outline | null = null
+  let [part, outline]: [readonly string[], readonly Texts[]] = [[], []]
   for (let start = 0; start < ids.length; start += POLICIES_PER_READ) {
-    const part = ids.slice(start, start + POLICIES_PER_READ)
-    const [texts = [], ...outline] = await onRegion('read policies', async (node) => {
+    part = ids.slice(start, start + POLICIES_PER_READ)
+    const isLast = start + part.length === ids.length
+    const [texts = [], ...rest] = await onRegion('read policies', async (node) => {
       const batch = node.multi().hmget(REGION_KEYS.policies, ...part)
-      const isLast = start + part.length === ids.length
       return repliesOf(await (isLast ? askOutline(batch, head) : batch).exec())
     })
+    outline = rest
     for (const [index, id] of part.entries()) {
       const text = texts[index] ?? null
       if (text === null) policies.delete(Number(id))
       else policies.set(Number(id), parsePolicy<RegionPolicy>(text))
     }
-    next = outlineSince(head, outline)
   }
-  return next
+  const next = outlineSince(head, outline)
+  return next && { head: next.head, ids: next.ids.filter((id) => !part.includes(id)) }
 }
 
 function repliesOf(replies: readonly [Error | null, unknown][] | null) {

@@ -99,6 +99,27 @@ describe('an enforcer that reads the policies again', () => {
     expect((await region.reader.readAll(known)).revision).toBe(11)
   })
 
+  it('is done although one of them changes without end', async () => {
+    await write(idsBelow(5), 1)
+    let isOver = false
+    let capacity = 1
+    const change = async () => {
+      while (!isOver) {
+        const [first, ...others] = limitsOf(idsBelow(5), 1)
+        await region.write([{ ...first, ...aLimit({ capacity: ++capacity }) }, ...others])
+      }
+    }
+    const changing = change()
+    let known = await region.reader.readAll()
+    for (let reading = 0; reading < 30; reading++) {
+      const written = capacity - 1
+      known = await region.reader.readAll(known)
+      expect(known.policies[0]?.limits[0]?.capacity).toBeGreaterThanOrEqual(written)
+    }
+    isOver = true
+    await changing
+  })
+
   it(`has what one that reads all has, after any changes (SEED=${SEED})`, async () => {
     const random = randomOf(SEED)
     let ids = new Set<number>()
