@@ -26,14 +26,14 @@ const COUNTING = [
 
 /** Reading policies, telling that one is alive, hearing what changed. */
 const SERVING = [
-  ...['hvals', 'multi', 'exec', 'subscribe'],
+  ...['hkeys', 'zrangebyscore', 'multi', 'exec', 'subscribe'],
   ...['zadd', 'zrem', 'zcard', 'zremrangebyscore', 'pexpire'],
 ]
 
 /** Loading scripts, and writing and reading the whole state of a region. */
 const LEADING = [
   ...['script|load', 'script|exists'],
-  ...['hget', 'hgetall', 'hkeys', 'hscan', 'spop', 'zrange'],
+  ...['hget', 'hgetall', 'hkeys', 'hlen', 'hscan', 'spop', 'zadd', 'zcard', 'zrange'],
 ]
 
 /** Keys of every slot group, by the letters that they begin with. */
@@ -51,7 +51,7 @@ const OF_ENFORCERS = [refundKey(0, ''), leaseKey(0, '')].map(prefixOf)
 export function redisUsers(hashOf: (user: RedisUser) => string): string {
   const enforcerKeys = [
     ...[...COUNTERS, ...OF_ENFORCERS].map((prefix) => `~${prefix}*`),
-    ...[REGION_KEYS.region, REGION_KEYS.policies].map((key) => `%R~${key}`),
+    ...[REGION_KEYS.region, REGION_KEYS.policies, REGION_KEYS.versions].map((key) => `%R~${key}`),
     ...[REGION_KEYS.enforcers, enforcerKey('*')].map((key) => `~${key}`),
   ]
   const syncKeys = [...COUNTERS, ...[ledger, REGION_KEYS.region].map(prefixOf)].map(

@@ -112,16 +112,19 @@ describe('deploy/redis', () => {
 
   it('lets an enforcer read policies, and neither write them nor act as the daemon', async () => {
     expect(await dryRun('enforcer', 'HMGET', 'qp:{qp}:region', 'version')).toBe('OK')
-    expect(await dryRun('enforcer', 'HVALS', 'qp:{qp}:policies')).toBe('OK')
+    expect(await dryRun('enforcer', 'HKEYS', 'qp:{qp}:policies')).toBe('OK')
+    expect(await dryRun('enforcer', 'HMGET', 'qp:{qp}:policies', '1')).toBe('OK')
+    expect(await dryRun('enforcer', 'ZRANGEBYSCORE', 'qp:{qp}:versions', '1', '2')).toBe('OK')
     for (const [command = '', key = '', ...args] of [
       ['HSET', 'qp:{qp}:region', 'version', '1'],
       ['HSET', 'qp:{qp}:policies', '1', '{}'],
-      ['HVALS', 'qp:{qp}:plane'],
+      ['ZADD', 'qp:{qp}:versions', '1', '1'],
+      ['HKEYS', 'qp:{qp}:plane'],
       ['SET', 'qp:{qp}:leader', 'me'],
       ['SET', 'qp:{qp}:fence', '1'],
       ['HSET', 'qp:{qp}:pairs', 'eu-west-1', '{}'],
       ['HSET', 'l:{04s}', 'counter', '{}'],
-      ['HVALS', 'l:{04s}'],
+      ['HKEYS', 'l:{04s}'],
       ['SCRIPT', 'LOAD', 'return 1'],
     ]) {
       expect(await dryRun('enforcer', command, key, ...args), `${command} ${key}`).not.toBe('OK')
@@ -154,11 +157,14 @@ const ARGUMENTS: Readonly<Record<string, readonly string[]>> = {
     DEL: ['c:{04s}1'],
     SCARD: ['h:{04s}'],
     HKEYS: ['l:{04s}'],
+    HLEN: ['qp:{qp}:policies'],
+    ZCARD: ['qp:{qp}:versions'],
   },
   ...{
     SET: ['c:{04s}1', '1'],
     HGET: ['l:{04s}', 'a'],
     SPOP: ['h:{04s}', '1'],
+    ZADD: ['qp:{qp}:versions', '1', '7'],
     EXPIRE: ['u:{04s}', '1'],
   },
 }
