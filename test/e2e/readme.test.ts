@@ -7,12 +7,14 @@ import { PACKAGE_ROOT } from '../../shared/runtime/assets.ts'
 import { type Finished, finish, firstLine, spawnCli, temporaryFolder } from './support.ts'
 
 let readme = ''
+let running = ''
 let folder: Awaited<ReturnType<typeof temporaryFolder>>
 let launcher: ChildProcess
 let plane: PlaneDescription
 
 beforeAll(async () => {
   readme = await readFile(join(PACKAGE_ROOT, 'README.md'), 'utf8')
+  running = await readFile(join(PACKAGE_ROOT, 'docs/running.md'), 'utf8')
   folder = await temporaryFolder()
   launcher = spawnCli(['up', '--json'], folder.env)
   plane = JSON.parse(await firstLine(launcher))
@@ -23,9 +25,9 @@ afterAll(async () => {
   await folder.remove()
 })
 
-/** The shell blocks under a heading of the README. */
-function blocksUnder(heading: string): string[] {
-  const section = readme.split(/^## /m).find((part) => part.startsWith(heading)) ?? ''
+/** The shell blocks under a heading of a page. */
+function blocksUnder(heading: string, page = readme): string[] {
+  const section = page.split(/^## /m).find((part) => part.startsWith(heading)) ?? ''
   return [...section.matchAll(/```sh\n([\s\S]*?)```/g)].map((match) => match[1] ?? '')
 }
 
@@ -90,5 +92,60 @@ describe('the README', () => {
     const alias = onThisPlane('alias quotaplane="node $PWD/dist/services/cli/main.js"')
     const applied = await type(`${alias}\nquotaplane policy apply -f - <<'END'\n${yaml}END\n`)
     expect(applied.exitCode, applied.err).toBe(0)
+  })
+})
+
+describe('docs/running.md', () => {
+  const quotaplane = (commands: string): Promise<Finished> =>
+    type(onThisPlane(`alias quotaplane="node $PWD/dist/services/cli/main.js"\n${commands}`))
+
+  async function works(commands: string | undefined): Promise<string> {
+    if (commands === undefined) throw new Error('the page has such a block')
+    // A plane of single processes is not as it should be for production, and the doctor's exit code says so.
+    const told = commands.replaceAll('quotaplane doctor', '(quotaplane doctor || [ $? = 1 ])')
+    const done = await quotaplane(told)
+    expect(done.exitCode, `${commands}\n${done.out}\n${done.err}`).toBe(0)
+    return done.out
+  }
+
+  it('shows commands that work as they stand: look at a plane, take a region away and bring it back', async () => {
+    const [, look] = blocksUnder('Install', running)
+    const looked = await works(look)
+    expect(looked).toContain('0 problems')
+    expect(looked).toMatch(/tenant=acme is limited by api\/per-tenant/)
+    const [look2] = blocksUnder('Upgrade', running)
+    expect(await works(look2)).toContain('is applied everywhere')
+    const [drain, remove] = blocksUnder('Remove a region', running)
+    expect(await works(drain)).toMatch(/^eu-west-1 +drain/m)
+    await expect
+      .poll(async () => (await quotaplane(remove ?? 'false')).exitCode, { timeout: 60_000 })
+      .toBe(0)
+  })
+
+  it('shows how to add a region and how to keep policies as files', async () => {
+    const [register, split] = blocksUnder('Add a region', running)
+    expect(await works(register)).toMatch(/^ap-south-1 /m)
+    expect(await works(split)).toContain('Nothing would change')
+    const [backup = ''] = blocksUnder('Back up', running)
+    const [, exported] = /^(quotaplane export [^#\n]+)/m.exec(backup) ?? []
+    await works(exported)
+  })
+
+  it('names only npm scripts and benches that exist', async () => {
+    const { scripts } = JSON.parse(await readFile(join(PACKAGE_ROOT, 'package.json'), 'utf8'))
+    const benches = await readFile(join(PACKAGE_ROOT, 'test/bench/main.ts'), 'utf8')
+    const named = [...running.matchAll(/npm run ([\w:]+)(?: -- ([\w./-]+))?/g)]
+    expect(named.length).toBeGreaterThan(5)
+    for (const [, script = '', argument = ''] of named) {
+      expect(Object.keys(scripts)).toContain(script)
+      if (script === 'bench') expect(benches).toContain(`'${argument}'`)
+      if (argument.startsWith('test/')) await readFile(join(PACKAGE_ROOT, argument))
+    }
+    const compose = await readFile(join(PACKAGE_ROOT, 'docker-compose.multi-region.yml'), 'utf8')
+    const services = [
+      ...running.matchAll(/multi-region\.yml (?:kill|pause|stop|restart) ([\w-]+)/g),
+    ]
+    expect(services.length).toBeGreaterThan(3)
+    for (const [, service] of services) expect(compose).toContain(`\n  ${service}:\n`)
   })
 })
