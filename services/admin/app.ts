@@ -165,12 +165,15 @@ function protectedRoutes(v1: FastifyInstance, options: AdminAppOptions): void {
   tokenRoutes(v1, options, options.access.tokens)
 }
 
+const TIME_FIX = 'give a time such as 2027-01-31T00:00:00Z, or leave it out'
+
 /** How to mend what requests hold beside a policy. */
 const FIXES = {
   ...POLICY_FIXES,
   ...APPLY_FIXES,
   dryRun: 'give true or false, or leave it out',
   ...TOKEN_FIXES,
+  ...Object.fromEntries(['since', 'from', 'to'].map((name) => [name, TIME_FIX])),
   id: NAME_FIX,
   limit: `give a whole number from 1 to ${PAGE_MAX}, or leave it out`,
   body: 'send one JSON object',

@@ -86,7 +86,8 @@ export async function deleteDomain(
   if (before.policyCount > 0) {
     const names = await firstPoliciesOf(plane.trx, domain, POLICIES_NAMED_MAX)
     const shown = names.map((name) => `${domain}/${name}`).join(', ')
-    const message = `domain ${domain} has ${before.policyCount} policies (${shown}): delete them first`
+    const count = before.policyCount === 1 ? '1 policy' : `${before.policyCount} policies`
+    const message = `domain ${domain} has ${count} (${shown}): delete what is in it first`
     throw new QuotaError('QUOTA_IN_USE', message)
   }
   await takeAway(plane, [before])

@@ -237,7 +237,20 @@ function describeProblem(what: string, status: number, problem: ProblemDocument)
   // The detail repeats what the fields say, without the fixes.
   const fields = (problem.errors ?? []).map(describeField)
   if (fields.length > 0) return fields.join('\n')
-  return problem.detail ?? problem.title ?? `${what} failed with ${status}`
+  return asCommands(problem.detail ?? problem.title ?? `${what} failed with ${status}`)
+}
+
+/** Admin tells of its routes, and whoever reads it here has this command. */
+const COMMANDS: readonly (readonly [RegExp, string])[] = [
+  [/POST \/v1\/regions\/([\w-]+)\/remove/g, 'quotaplane region remove $1 --certify'],
+  [/POST \/v1\/regions\/([\w-]+)\/(drain|resume)/g, 'quotaplane region $2 $1'],
+  [/PUT \/v1\/regions\/([\w-]+)/g, 'quotaplane region register $1'],
+  [/GET \/v1\/regions\/([\w-]+)/g, 'quotaplane region list'],
+  [/GET \/v1\/revisions/g, 'quotaplane revision list'],
+]
+
+function asCommands(text: string): string {
+  return COMMANDS.reduce((told, [route, command]) => told.replace(route, command), text)
 }
 
 /** One line for one field of a problem document. */
@@ -246,7 +259,7 @@ export function describeField(error: {
   message: string
   fix?: string | undefined
 }): string {
-  const fix = error.fix === undefined ? '' : ` (${error.fix})`
+  const fix = error.fix === undefined ? '' : ` (${asCommands(error.fix)})`
   return `${error.field}: ${error.message}${fix}`
 }
 

@@ -12,6 +12,15 @@ export function durationSeconds(text: string): number {
   )
 }
 
+/** Parser of an option: such a span of at most `secondsMax`. */
+export function durationWithin(secondsMax: number): (text: string) => number {
+  return (text) => {
+    const seconds = durationSeconds(text)
+    if (seconds <= secondsMax) return seconds
+    throw new InvalidArgumentError(`It must be at most ${spanOf(secondsMax)}.`)
+  }
+}
+
 /** A span for people, in its two largest units: `1h 5m`. */
 export function spanOf(seconds: number): string {
   let left = Math.max(0, Math.round(seconds))

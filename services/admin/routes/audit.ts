@@ -12,7 +12,14 @@ import {
 import type { Db } from '../../../shared/postgres/plane.ts'
 import { type AuditEntryReply, auditListSchema } from '../../../shared/protocol/admin-replies.ts'
 import { domainSchema } from '../../../shared/protocol/policy.ts'
-import { type AdminDeps, decodeCursor, encodeCursor, failures, pageQuery } from './route-support.ts'
+import {
+  type AdminDeps,
+  decodeCursor,
+  encodeCursor,
+  failures,
+  NO_TIME,
+  pageQuery,
+} from './route-support.ts'
 
 /** Entries read at once for an export; a policy's two documents may be some ten kilobytes each. */
 const EXPORT_ROWS = 200
@@ -24,7 +31,10 @@ const filter = {
   objectKind: z.enum(OBJECT_KINDS).optional(),
   objectId: z.string().max(2_000).optional().describe('a region, or domain/name of a policy'),
   domain: domainSchema.optional().describe('only changes of policies of this domain'),
-  since: z.iso.datetime({ offset: true }).optional().describe('only changes from then on'),
+  since: z.iso
+    .datetime({ offset: true, error: NO_TIME })
+    .optional()
+    .describe('only changes from then on'),
 }
 
 /** The append-only log of changes, in pages and as JSON lines. */

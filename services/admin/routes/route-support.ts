@@ -70,6 +70,9 @@ export const readHeaders = z.looseObject({ 'if-none-match': z.string().optional(
 
 export const policyParams = z.object({ domain: domainSchema, name: nameSchema })
 
+/** What is said of a text that is no instant. */
+export const NO_TIME = 'is not a time as RFC 3339 writes it'
+
 const PAGE_ERROR = { error: `must be a whole number from 1 to ${PAGE_MAX}` }
 
 export const pageQuery = {

@@ -15,7 +15,14 @@ import { MINUTE_MS, MINUTES_KEPT, SECOND_MS } from '../history/series-book.ts'
 import { type HistoryAsk, readUsageHistory, SPANS } from '../usage-reading.ts'
 import { agesOf } from '../views/shares.ts'
 import { compareTop, usageTopOf } from '../views/usage-top.ts'
-import { type AdminDeps, decodeCursor, encodeCursor, failures, pageQuery } from './route-support.ts'
+import {
+  type AdminDeps,
+  decodeCursor,
+  encodeCursor,
+  failures,
+  NO_TIME,
+  pageQuery,
+} from './route-support.ts'
 
 const TOP_SECONDS_DEFAULT = 60
 const TOP_SECONDS_MAX = (MINUTES_KEPT * MINUTE_MS) / SECOND_MS
@@ -26,7 +33,7 @@ const BUCKETS_MAX = 1_000
 
 const tags = ['usage']
 const key = z.string().min(1).max(COUNTER_NAME_LENGTH_MAX)
-const instant = z.iso.datetime({ offset: true })
+const instant = z.iso.datetime({ offset: true, error: NO_TIME })
 
 const topCursor = z.tuple([z.number().int(), z.number().int(), z.number().int(), key])
 const historyCursor = z.tuple([z.number().int().min(0), z.number().int().min(0)])

@@ -154,6 +154,16 @@ function variantOf(policy: Policy, limit: Limit, override: Override | null) {
   return { capacity: numbers.capacity, burst: numbers.burst ?? numbers.capacity, from }
 }
 
+/** Emergency actions by which the numbers are other than what the policy or the tenant's override says. */
+function actionsOn({ policy, limit, nowMs }: LimitQuery): readonly string[] {
+  if (limit.candidateOf !== null) return []
+  return (policy.emergency ?? []).flatMap(({ id, effect, expiresAtMs }) => {
+    const isOfNumbers = effect.kind === 'fix' || effect.kind === 'multiply'
+    const isInForce = isOfNumbers && effect.limit === limit.name && nowMs < expiresAtMs
+    return isInForce ? [`emergency action ${id}`] : []
+  })
+}
+
 type LimitQuery = Omit<ExplainQuery, 'policy'> & {
   readonly policy: Policy
   readonly limit: Limit
@@ -170,6 +180,7 @@ function limitReply(query: LimitQuery): ExplainReply['limits'][number] {
     limit: limit.name,
     algorithm: limit.algorithm,
     ...numbers,
+    from: [numbers.from, ...actionsOn(query)].join(', '),
     windowMs: limit.windowMs,
     isCandidate: limit.candidateOf !== null,
     counter,

@@ -2,13 +2,14 @@
 import type { Command } from 'commander'
 import { z } from 'zod'
 import {
+  EMERGENCY_TTL_SECONDS_MAX,
   type EmergencyReply,
   emergencyBegunSchema,
   emergencyListSchema,
 } from '../../../shared/protocol/emergency.ts'
 import { parseReply } from '../admin-client.ts'
 import { ofDomain, parsePolicyId, policyPath, splitOf } from '../arguments.ts'
-import { durationSeconds, spanOf } from '../durations.ts'
+import { durationWithin, spanOf } from '../durations.ts'
 import type { Io } from '../io.ts'
 import { outputFlags, show, type View, withOutput, withWatch } from '../output.ts'
 import { adminOf } from '../settings.ts'
@@ -176,7 +177,11 @@ function addEmergency(program: Command, io: Io): void {
 
 /** Adds --for and --reason, which every action needs, and the flags of all commands that change something. */
 function withTime(command: Command): Command {
-  command.requiredOption('--for <time>', 'how long, such as 90s, 15m, 2h or 1d', durationSeconds)
+  command.requiredOption(
+    '--for <time>',
+    'how long, such as 90s, 15m, 2h or 1d; at most 7d',
+    durationWithin(EMERGENCY_TTL_SECONDS_MAX),
+  )
   return withOutput(withNeededReason(command))
 }
 

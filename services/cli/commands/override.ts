@@ -2,6 +2,7 @@ import type { Command } from 'commander'
 import { z } from 'zod'
 import { type OverrideReply, overrideListSchema } from '../../../shared/protocol/admin-replies.ts'
 import { numbersOf, overridePath, parsePolicyId, policyPath } from '../arguments.ts'
+import { CliError, EXIT } from '../errors.ts'
 import type { Io } from '../io.ts'
 import { outputFlags, show, type View, withOutput, withWatch } from '../output.ts'
 import { adminOf } from '../settings.ts'
@@ -46,6 +47,11 @@ function addSet(override: Command, io: Io): void {
     .action(async (id: string, value: string, options: unknown) => {
       const flags = setFlags.parse(options)
       const { tier, capacity: limits, unlimited, deny, expires: expiresAt } = flags
+      const rules = [tier, limits, unlimited, deny].filter((rule) => rule !== undefined)
+      if (rules.length !== 1) {
+        const message = 'say what the tenant has: one of --tier, --capacity, --unlimited and --deny'
+        throw new CliError(message, EXIT.usage)
+      }
       const body = { tier, limits, unlimited, deny, expiresAt }
       const request = { method: 'PUT', path: overridePath(id, value), body } as const
       await carryOut(adminOf(flags, io), request, flags, io, (override) =>

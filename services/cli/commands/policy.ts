@@ -169,6 +169,9 @@ function listView(policies: readonly PolicyReply[]): View {
     headers: ['policy', 'match', 'limit', 'algorithm', 'capacity', 'split', '>revision'],
     rows,
     names: policies.map(({ domain, name }) => `${domain}/${name}`),
+    notes: policies.flatMap(({ domain, name, emergency }) =>
+      emergency.map((action) => `${domain}/${name}: ${actionLine(action)}`),
+    ),
   }
 }
 

@@ -111,3 +111,46 @@ describe('a token that is limited to a domain', () => {
     env = root
   })
 })
+
+describe('a refusal', () => {
+  it.each([
+    [['region', 'remove', 'us-east-1'], 'quotaplane region drain us-east-1'],
+    [['rollback', '9999'], 'quotaplane revision list'],
+  ])('of %j names commands and no routes', async (args, command) => {
+    const { err } = await run('', ...args)
+    expect(err).toContain(command)
+    expect(err).not.toContain('/v1/')
+  })
+
+  it.each([
+    [['override', 'set', 'api/per-tenant', 'acme'], 'one of --tier, --capacity'],
+    [['override', 'set', 'api/per-tenant', 'acme', '--deny', '--unlimited'], 'one of --tier'],
+    [['block', 'api/per-tenant', 'x', '--for', '8d', '--reason', 'y'], 'at most 7d'],
+  ])('of %j is told before admin is asked', async (args, message) => {
+    const refused = await run('', ...args)
+    expect(refused).toMatchObject({ exitCode: 2, out: '' })
+    expect(refused.err).toContain(message)
+  })
+
+  it.each([
+    ['audit', 'tail', '--since', 'yesterday'],
+    ['usage', 'history', 'api/per-tenant', '--from', 'yesterday'],
+  ])('of a time says how to write it: %s %s', async (...args) => {
+    const { err } = await run('', ...args.map(String))
+    expect(err).toContain('2027-01-31T00:00:00Z')
+  })
+})
+
+describe('an emergency action', () => {
+  it('is told of wherever the numbers that it changes are shown', async () => {
+    const forAnHour = ['--for', '1h', '--reason', 'database is slow']
+    await run('', 'limit', 'fix', 'api/per-tenant', '500', ...forAnHour)
+    await admin.follower.stepOnce()
+    const told = /emergency action (\d+)/
+    expect((await run('', 'policy', 'list')).out).toMatch(told)
+    const explained = await run('', 'explain', '--descriptor', 'tenant=acme', '--domain', 'api')
+    expect(explained.out).toMatch(
+      /500 per 1,000 ms \(token_bucket, from policy, emergency action \d+/,
+    )
+  })
+})

@@ -73,8 +73,8 @@ describe('quotaplane override', () => {
 
   it.each([
     ['a tier that the policy has not', ['set', ID, 'x', '--tier', 'gold'], 'gold'],
-    ['no rule', ['set', ID, 'x'], 'rule'],
-    ['two rules', ['set', ID, 'x', '--deny', '--unlimited'], 'rule'],
+    ['no rule', ['set', ID, 'x'], 'one of --tier'],
+    ['two rules', ['set', ID, 'x', '--deny', '--unlimited'], 'one of --tier'],
     ['numbers without a limit', ['set', ID, 'x', '--capacity', '900'], 'limit=tokens'],
     ['a time that is none', ['set', ID, 'x', '--deny', '--expires', 'tomorrow'], 'expiresAt'],
     ['a policy that is not', ['set', 'api/none', 'x', '--deny'], 'none'],
