@@ -58,7 +58,10 @@ export class LocalLimits {
       if (one === null) return decideWithoutStore('deny')
       const algorithm = algorithmOf(one.limit)
       const isPassing = passes[index] === true
-      const after = isPassing && isAdmitted ? algorithm.take(one.settled, cost) : one.settled
+      // A clock that was set back would otherwise keep it denying for as long as it was ahead.
+      const { settled: found } = one
+      const known = !isPassing && found.astray ? algorithm.heal(found) : found
+      const after = isPassing && isAdmitted ? algorithm.take(known, cost) : known
       this.#keep(one.counter, { version: one.limit.version, state: algorithm.store(after) })
       return describe(algorithm, after, { allowed: isPassing, cost, limit: one.limit })
     })

@@ -39,6 +39,32 @@ describe('limits that an enforcer holds in memory', () => {
     expect(admitted(enforcer(2), 1_000, target('acme', { home: POOL_UNITS / 2 }))).toBe(250)
   })
 
+  it('B109: lock nobody out and open nothing again when the clock of the host is set back', () => {
+    const local = enforcer()
+    const ten = target('ten', { capacity: 10, burst: 10, windowMs: 10_000 })
+    const check = (atMs: number, cost: number) => {
+      wallMs = 100_000_000 + atMs
+      return local.decide([ten], cost)[0]
+    }
+    check(0, 3)
+    expect(check(-11_000, 1)).toMatchObject({ allowed: true, remaining: 6 })
+    expect(check(0, 1)).toMatchObject({ allowed: true, remaining: 5 })
+    expect(check(-3_600_000, 1)).toMatchObject({ allowed: true, remaining: 4 })
+  })
+
+  it('B110: give one burst at most when it is set forward, and are right again within a window of its return', () => {
+    const local = enforcer()
+    const ten = target('ten', { capacity: 10, burst: 10, windowMs: 10_000 })
+    wallMs = 100_000_000
+    expect(admitted(local, 11, ten)).toBe(10)
+    wallMs += 3_600_000
+    expect(admitted(local, 11, ten)).toBe(10)
+    wallMs -= 3_600_000
+    expect(admitted(local, 5, ten)).toBe(0)
+    wallMs += 10_000
+    expect(admitted(local, 11, ten)).toBe(10)
+  })
+
   it('say what is left, and how long to wait', () => {
     const local = enforcer(4)
     admitted(local, 249)
