@@ -134,6 +134,32 @@ describe('a hot key', () => {
     await expect.poll(() => left('initech'), { timeout: 10_000 }).toBe(CAPACITY - 1_000)
   })
 
+  it('B050: at most what it had leased is missing when its enforcer is killed, and nothing is spent twice', async () => {
+    const killed = await region.startEnforcer({ leases: true })
+    const asked = []
+    for (let turn = 0; turn < 4; turn++) {
+      asked.push(
+        ...(await Promise.all(
+          Array.from({ length: 40 }, () => killed.check('killed', { domain: 'small' })),
+        )),
+      )
+    }
+    const spent = asked.filter(({ answer }) => answer.allowed).length
+    const tokens = (kind: string) =>
+      killed.series('quotaplane_lease_tokens_total', `kind="${kind}"`)
+    const unspent =
+      (await tokens('granted')) - (await tokens('admitted')) - (await tokens('returned'))
+    // Without giving anything up, as a killed process.
+    await killed.close()
+    const rest = await send('killed', 600, 'small')
+    expect(spent + rest).toBeLessThanOrEqual(300)
+    // Another enforcer's last block is on its way as a rule; it comes back.
+    await enforcer.giveUpLeases()
+    const last = 300 - spent - rest - ((await left('killed', 'small')) ?? 0)
+    expect(last).toBeLessThanOrEqual(unspent)
+    expect(last).toBeGreaterThanOrEqual(0)
+  })
+
   it('B053: a drain touches the keys of its own leases and counters alone', async () => {
     await redis.set('somebody-elses', 'value')
     await send('hooli', 1_000)

@@ -118,4 +118,23 @@ describe('StoreGuard', () => {
     expect(guard.openMs).toBeNull()
     expect(changes).toEqual(['opened', 'lasting', 'closed'])
   })
+
+  it.each([5_000, 60_000, 3_600_000])(
+    'lets all through again with the first answer after an outage of %d ms, a quarter of a second late at most (B100)',
+    (outageMs) => {
+      open()
+      const endMs = nowMs + outageMs
+      for (; nowMs < endMs; nowMs += 25) {
+        const round = guard.enter()
+        if (round !== null) guard.failed(round)
+      }
+      const backMs = nowMs
+      let round = guard.enter()
+      for (; round === null; round = guard.enter()) nowMs += 1
+      expect(nowMs - backMs).toBeLessThanOrEqual(250)
+      guard.succeeded(round)
+      for (let check = 0; check < 100; check++) expect(guard.enter()).not.toBeNull()
+      expect(changes).toEqual(['opened', 'lasting', 'closed'])
+    },
+  )
 })
