@@ -7,6 +7,7 @@
 import { parseArgs } from 'node:util'
 import { distinctKeys } from './distinct-keys.ts'
 import { grpcCheck } from './grpc-check.ts'
+import { heap } from './heap.ts'
 import { hotKey, hotKeyRedisCalls } from './hot-key.ts'
 import { httpCheck, httpCheckP99 } from './http-check.ts'
 import { keyMemory } from './key-memory.ts'
@@ -24,6 +25,7 @@ const BENCHES: Readonly<Record<string, () => Promise<Prepared>>> = {
   'grpc-check': grpcCheck,
   'metrics-cost': metricsCost,
   scrape,
+  heap,
   'key-memory': keyMemory,
   'policy-match': policyMatch,
 }
