@@ -132,6 +132,10 @@ function addReset(program: Command, io: Io): void {
         tellDone(io, flags, reset, `${id} counts from nothing (revision ${revision})`)
       })
     })
+  command.addHelpText(
+    'after',
+    '\nCounters of one tenant are not reset alone. What it spent it gets back by as much more until the window ends (override set … --capacity … --expires …), or it is let through for a while (allow … --for …).',
+  )
   withExamples(withNeededReason(command), [
     'quotaplane reset api/per-tenant --dry-run --reason "see what would start anew"',
     'quotaplane reset api/per-tenant --limit per-minute --reason "test traffic counted"',
