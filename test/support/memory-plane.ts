@@ -144,6 +144,7 @@ function aLimit(change: Partial<Limit>): Limit {
     name: change.name ?? 'per-second',
     algorithm: change.algorithm ?? 'token_bucket',
     ...PLAIN_LIMIT,
+    shards: change.shards ?? 1,
     capacity: change.capacity ?? 1_000,
     windowMs: change.windowMs ?? 1_000,
     burst: change.burst ?? change.capacity ?? 1_000,

@@ -4,7 +4,14 @@ import { expect, vi } from 'vitest'
 import { assembleSync, type SyncService } from '../../../services/sync/assemble.ts'
 import { createSyncMetrics } from '../../../services/sync/metrics.ts'
 import { createBusObserver } from '../../../services/sync/observe-bus.ts'
-import { counterId, counterName, slotGroup } from '../../../shared/core/counter-id.ts'
+import {
+  counterId,
+  counterName,
+  parseCounterId,
+  partName,
+  slotGroup,
+} from '../../../shared/core/counter-id.ts'
+import { partGroup, partOfRequest } from '../../../shared/core/counter-parts.ts'
 import type { CounterId } from '../../../shared/core/descriptor.ts'
 import type { RegionPolicies } from '../../../shared/core/ports.ts'
 import { isQuotaError } from '../../../shared/errors.ts'
@@ -29,11 +36,17 @@ export const log = createLogger({ service: 'test', level: process.env['TEST_LOG'
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('base64url')
 
-/** The counter of one tenant of a limit of the domain `api`. */
-export function tenantCounter(limitId: number, tenant: string, usageEpoch = 0): CounterId {
+/** The counter of one tenant of a limit of the domain `api`, or of one part of it. */
+export function tenantCounter(
+  limitId: number,
+  tenant: string,
+  usageEpoch = 0,
+  part = 0,
+): CounterId {
   const entries = [{ key: 'tenant', value: tenant }]
-  const group = slotGroup({ domain: 'api', entries })
-  return counterId({ group, limitId, usageEpoch, name: counterName(entries, sha256) })
+  const group = partGroup(slotGroup({ domain: 'api', entries }), part)
+  const name = partName(counterName(entries, sha256), part)
+  return counterId({ group, limitId, usageEpoch, name })
 }
 
 export interface TestDaemon {
@@ -135,6 +148,7 @@ export class TestEnforcer {
   readonly #reader
   readonly admissions: Admission[] = []
   #policies: RegionPolicies = { version: 0, incarnation: 0, policies: [] }
+  #requests = 0
   denied = 0
   failed = 0
 
@@ -175,8 +189,10 @@ export class TestEnforcer {
     const [policy] = this.#policies.policies
     const [limit] = policy?.limits ?? []
     if (limit === undefined) return null
-    const group = slotGroup({ domain: 'api', entries: [{ key: 'tenant', value: tenant }] })
-    const targets = [{ limit, counter: tenantCounter(limit.id, tenant, limit.usageEpoch) }]
+    const part = partOfRequest(`request-${++this.#requests}`, limit.shards)
+    const counter = tenantCounter(limit.id, tenant, limit.usageEpoch, part)
+    const group = parseCounterId(counter)?.group ?? 0
+    const targets = [{ limit, counter }]
     const answer = await this.#store.check({ group, targets, cost }, this.#policies.version)
     const isAllowed = answer.decisions.every((decision) => decision.allowed)
     if (isAllowed) this.admissions.push({ atUs: answer.atUs, cost })
