@@ -30,12 +30,12 @@ const SHOTS: readonly Shot[] = [
   {
     name: 'overview',
     options: { viewport: { width: 1280, height: 880 }, colorScheme: 'light' },
-    show: (page) => page.getByText('limit is').first().waitFor(),
+    show: (page) => page.getByRole('row', { name: 'tenant=acme' }).waitFor(),
   },
   {
     name: 'overview-phone',
     options: { viewport: { width: 360, height: 740 }, colorScheme: 'light' },
-    show: (page) => page.getByText('limit is').first().waitFor(),
+    show: (page) => page.getByRole('row', { name: 'tenant=acme' }).waitFor(),
   },
   {
     name: 'split',

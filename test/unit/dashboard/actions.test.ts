@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { editLimit, emergency } from '../../../services/dashboard/src/data/actions.ts'
 import type { Api } from '../../../services/dashboard/src/data/admin-calls.ts'
 import { refusalFor } from '../../../services/dashboard/src/data/caller.ts'
-import { filledHistory, spanOf } from '../../../services/dashboard/src/data/history.ts'
+import { differences, differenceText } from '../../../services/dashboard/src/data/differences.ts'
+import { filledHistory, rateOf, spanOf } from '../../../services/dashboard/src/data/history.ts'
 import { descriptorOf, tenantOf } from '../../../services/dashboard/src/data/key-entries.ts'
 import { counterName } from '../../../shared/core/counter-id.ts'
 import type { PolicyReply } from '../../../shared/protocol/admin-replies.ts'
@@ -102,15 +103,35 @@ describe('a key’s name', () => {
 })
 
 describe('history', () => {
-  it('has a bucket for each step, those without use too', () => {
-    const reply = {
-      resolution: 'minute',
-      from: '2026-01-01T00:00:00.000Z',
-      to: '2026-01-01T00:03:00.000Z',
+  const replyOf = (resolution: string, from: string, to: string, toldUntil: string) =>
+    ({
+      ...{ resolution, from, to, at: to },
       items: [{ startsAt: '2026-01-01T00:01:00.000Z' }],
-    } as unknown as UsageHistoryReply
-    const filled = filledHistory(reply)
+      regions: [
+        { region: 'eu', asOf: toldUntil, ageMs: 400 },
+        { region: 'us', asOf: '2025-12-31T00:00:00.000Z', ageMs: 86_400_000 },
+      ],
+    }) as unknown as UsageHistoryReply
+  const END = '2026-01-01T00:03:00.000Z'
+
+  it('has a bucket for each step, those without use too', () => {
+    const filled = filledHistory(replyOf('minute', '2026-01-01T00:00:00.000Z', END, END))
     expect(filled.map(({ item }) => item !== null)).toEqual([false, true, false])
+    expect(filled.map((bucket) => rateOf(bucket, 60))).toEqual([1, 1, 1])
+  })
+
+  it('is over as much of a bucket as was told, and says nothing of what is too new', () => {
+    const told = '2026-01-01T00:02:30.000Z'
+    const minutes = filledHistory(replyOf('minute', '2026-01-01T00:01:00.000Z', END, told))
+    expect(minutes.map((bucket) => rateOf(bucket, 60))).toEqual([1, 2])
+    const early = filledHistory(
+      replyOf('minute', '2026-01-01T00:01:00.000Z', END, '2026-01-01T00:02:02.000Z'),
+    )
+    expect(early.map((bucket) => rateOf(bucket, 60))).toEqual([1, null])
+    const seconds = filledHistory(
+      replyOf('second', '2026-01-01T00:02:58.000Z', END, '2026-01-01T00:02:59.600Z'),
+    )
+    expect(seconds.map((bucket) => rateOf(bucket, 7))).toEqual([7, null])
   })
 
   it('is held only by an address with both ends', () => {
@@ -118,5 +139,20 @@ describe('history', () => {
     expect(spanOf(new URLSearchParams({ from, to: from }))).toEqual({ from, to: from })
     expect(spanOf(new URLSearchParams({ from }))).toBeNull()
     expect(spanOf(new URLSearchParams({ from, to: 'soon' }))).toBeNull()
+  })
+})
+
+describe('what a change that no revision tells of was', () => {
+  it('is told by the fields that differ, as a diff', () => {
+    const before = { a: 1, b: { c: [1, 2] }, gone: 'x' }
+    const after = { a: 1, b: { c: [1, 3] }, added: { d: 0 } }
+    expect(differenceText(differences(before, after)).split('\n')).toEqual([
+      '-b.c.1: 2',
+      '+b.c.1: 3',
+      '-gone: "x"',
+      '+added.d: 0',
+    ])
+    expect(differenceText(differences(null, { kind: 'block' }))).toBe('+kind: "block"')
+    expect(differences(before, before)).toEqual([])
   })
 })

@@ -10,10 +10,18 @@ export const BUCKET_MS = { second: 1_000, minute: 60_000, hour: 3_600_000 } as c
 /** Buckets that are drawn, whatever was answered. */
 const BUCKETS_MAX = 1_000
 
+/** Of a minute or an hour that has just begun nothing is said yet. */
+const ELAPSED_MS_MIN = 5_000
+
+/** A region that was heard longer ago holds nobody up. */
+const HEARD_WITHIN_MS = 3_500
+
 export interface Bucket {
   readonly atMs: number
   /** Null where nothing was used. */
   readonly item: UsageHistoryReply['items'][number] | null
+  /** How much of it has passed and was told of; 0 where it is too early to say anything. */
+  readonly elapsedMs: number
 }
 
 /** Every bucket of the stretch that was asked for, those with nothing in them too, so that a line falls to zero. */
@@ -23,10 +31,27 @@ export function filledHistory(history: UsageHistoryReply | null): readonly Bucke
   const items = new Map(history.items.map((item) => [Date.parse(item.startsAt), item]))
   const [fromMs, toMs] = [Date.parse(history.from), Date.parse(history.to)]
   const count = Math.min(BUCKETS_MAX, Math.round((toMs - fromMs) / stepMs))
+  const toldMs = toldUntilMs(history)
   return Array.from({ length: count }, (_, i) => {
     const atMs = fromMs + i * stepMs
-    return { atMs, item: items.get(atMs) ?? null }
+    const elapsedMs = Math.min(stepMs, toldMs - atMs)
+    const isTold = elapsedMs >= Math.min(stepMs, ELAPSED_MS_MIN)
+    return { atMs, item: items.get(atMs) ?? null, elapsedMs: isTold ? elapsedMs : 0 }
   })
+}
+
+/** Tokens a second of a bucket, over as much of it as has passed; null where it is too early to say. */
+export function rateOf({ elapsedMs }: Bucket, tokens: number): number | null {
+  return elapsedMs === 0 ? null : (1_000 * tokens) / elapsedMs
+}
+
+/** Until when every region that is heard has told. */
+function toldUntilMs({ at, regions }: UsageHistoryReply): number {
+  const timesOf = (of: UsageHistoryReply['regions']): readonly number[] =>
+    of.flatMap(({ asOf }) => (asOf === null ? [] : [Date.parse(asOf)]))
+  const heard = regions.filter(({ ageMs }) => ageMs !== null && ageMs <= HEARD_WITHIN_MS)
+  if (heard.length > 0) return Math.min(Date.parse(at), ...timesOf(heard))
+  return Math.max(0, ...timesOf(regions))
 }
 
 /** The stretch that an address holds; null where it is live. */

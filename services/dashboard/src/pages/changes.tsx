@@ -4,6 +4,7 @@ import type { RevisionDiff } from '../../../../shared/protocol/revisions.ts'
 import type { ViewProps } from '../app.tsx'
 import { rollBack } from '../data/actions.ts'
 import type { Api } from '../data/admin-calls.ts'
+import { differences, differenceText } from '../data/differences.ts'
 import { usePoll } from '../data/poll.ts'
 import { linkTo } from '../data/route.ts'
 import { ActionButton, useAction } from '../parts/action-button.tsx'
@@ -34,7 +35,11 @@ export function Changes({ api, route, caller }: ViewProps) {
       {shown !== undefined && (
         <section aria-labelledby="revision">
           <h2 id="revision">Revision {shown}</h2>
-          <Difference api={api} revision={shown} />
+          <Difference
+            api={api}
+            revision={shown}
+            entry={audit.data?.items.find(({ revision }) => String(revision) === shown)}
+          />
           <p>
             <a href={linkTo('changes')}>All changes</a>
           </p>
@@ -60,7 +65,7 @@ export function Changes({ api, route, caller }: ViewProps) {
           { name: 'Who', cell: (item) => item.actor },
           { name: 'What', cell: (item) => `${item.action} ${item.objectId}` },
           { name: 'Why', cell: (item) => item.reason ?? '–' },
-          { name: 'Difference', cell: ({ revision }) => <Foldout {...{ api, revision }} /> },
+          { name: 'Difference', cell: (entry) => <Foldout {...{ api, entry }} /> },
           {
             name: 'Go back',
             cell: ({ revision }) =>
@@ -84,24 +89,36 @@ export function Changes({ api, route, caller }: ViewProps) {
 }
 
 /** Reads a difference only when it is opened. */
-function Foldout(props: { readonly api: Api; readonly revision: number | null }) {
-  const { api, revision } = props
+function Foldout(props: { readonly api: Api; readonly entry: AuditEntryReply }) {
+  const { api, entry } = props
   const [isOpen, setOpen] = useState(false)
-  if (revision === null) return <>–</>
+  if (entry.revision === null) return <>–</>
   return (
     <details onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>show</summary>
-      {isOpen && <Difference api={api} revision={String(revision)} />}
+      {isOpen && <Difference {...{ api, entry }} revision={String(entry.revision)} />}
     </details>
   )
 }
 
-function Difference(props: { readonly api: Api; readonly revision: string }) {
-  const path = `/v1/revisions/${encodeURIComponent(props.revision)}/diff`
-  const diff = usePoll<RevisionDiff>(props.api, path, NEVER_MS)
+/**
+ * What a revision changed in policies and overrides; of anything else, and for a token that may not see revisions, what
+ * the log of changes holds.
+ */
+function Difference(props: {
+  readonly api: Api
+  readonly revision: string
+  readonly entry: AuditEntryReply | undefined
+}) {
+  const { api, revision, entry } = props
+  const path = `/v1/revisions/${encodeURIComponent(revision)}/diff`
+  const diff = usePoll<RevisionDiff>(api, path, NEVER_MS)
+  if (diff.data === null && diff.problem === null) return <p class="hint">Loading</p>
+  const { items, itemsLeftOut } = diff.data ?? { items: [], itemsLeftOut: 0 }
+  if (items.length === 0 && entry !== undefined) {
+    return <Diff text={differenceText(differences(entry.before, entry.after))} />
+  }
   if (diff.problem !== null) return <p class="problem">{diff.problem}</p>
-  if (diff.data === null) return <p class="hint">Loading</p>
-  const { items, itemsLeftOut } = diff.data
   return (
     <>
       {items.length === 0 && <p class="hint">No policy or override differs.</p>}

@@ -8,6 +8,9 @@ import { Flows, type Loan, lapseText } from '../parts/flows.tsx'
 import { Status } from '../parts/status.tsx'
 import { Table } from '../parts/table.tsx'
 
+/** Tokens that shares may lack for being whole numbers: less than one a region. */
+const ROUNDED_MAX = 8
+
 /** How one key's limit is split at present, and how that moved since the page shows it. */
 export function Split(props: {
   readonly capacity: number
@@ -150,7 +153,7 @@ function SumStatus(props: {
   return (
     <>
       <Status tone="good">within the limit</Status>
-      {sum < capacity && (
+      {capacity - sum > ROUNDED_MAX && (
         <span class="hint"> {full(capacity - sum)} are on their way between regions</span>
       )}
     </>

@@ -9,6 +9,7 @@ import {
   marksOf,
   RESOLUTIONS,
   type Resolution,
+  rateOf,
   spanOf,
 } from '../data/history.ts'
 import { usePoll } from '../data/poll.ts'
@@ -88,11 +89,10 @@ interface Shown {
 }
 
 function HistoryCharts(props: Shown & { readonly members: readonly string[] }) {
-  const { resolution, filled, marks, members } = props
+  const { filled, marks, members } = props
   const times = filled.map(({ atMs }) => atMs / 1_000)
-  const perSecond = (value: number): number => (1_000 * value) / BUCKET_MS[resolution]
   const line = (of: 'admitted' | 'denied' | 'unmet') =>
-    filled.map(({ item }) => perSecond(item?.total[of] ?? 0))
+    filled.map((bucket) => rateOf(bucket, bucket.item?.total[of] ?? 0))
   const regions = [
     ...new Set(filled.flatMap(({ item }) => item?.regions.map((one) => one.region) ?? [])),
   ].sort()
@@ -115,9 +115,10 @@ function HistoryCharts(props: Shown & { readonly members: readonly string[] }) {
         series={regions.map((name) => ({
           name,
           colour: colourOf(name, members),
-          values: filled.map(({ item }) =>
-            perSecond(item?.regions.find((one) => one.region === name)?.admitted ?? 0),
-          ),
+          values: filled.map((bucket) => {
+            const own = bucket.item?.regions.find((one) => one.region === name)
+            return rateOf(bucket, own?.admitted ?? 0)
+          }),
         }))}
         marks={marks}
       />
@@ -132,7 +133,7 @@ function HistoryTable({ resolution, filled, marks }: Shown) {
       <Table
         caption={`Usage by ${resolution}`}
         empty="Nothing was used."
-        rows={filled.slice(-ROWS_MAX).reverse()}
+        rows={filled.filter(isTold).slice(-ROWS_MAX).reverse()}
         keyOf={({ atMs }) => String(atMs)}
         columns={[
           { name: 'From', cell: ({ atMs }) => startOf(atMs, resolution) },
@@ -176,4 +177,8 @@ function HistoryTable({ resolution, filled, marks }: Shown) {
 function startOf(atMs: number, resolution: Resolution): string {
   const iso = new Date(atMs).toISOString()
   return resolution === 'hour' ? dayAndTime(iso) : clock(iso)
+}
+
+function isTold({ item, elapsedMs }: Bucket): boolean {
+  return item !== null || elapsedMs > 0
 }

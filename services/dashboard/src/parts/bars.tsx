@@ -44,7 +44,7 @@ export function Bars(props: { readonly bars: readonly Bar[]; readonly unit: stri
 }
 
 function wordsOf({ name, share, demand, isHungry }: Bar): string {
-  const short = compact(Math.ceil(Math.max(0, demand - share)))
+  const short = Math.ceil(demand - share)
   const has = `${name}: asks for ${compact(Math.round(demand))}, has ${compact(Math.round(share))}`
-  return isHungry ? `${has} (short by ${short})` : has
+  return isHungry && short > 0 ? `${has} (short by ${compact(short)})` : has
 }
