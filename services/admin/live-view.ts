@@ -46,6 +46,8 @@ export class LiveView {
   readonly #heard = new Map<RegionId, HeardRecord>()
   #usage = createUsageTable(NO_REGION)
   #limits = new Map<number, Limit>()
+  /** Those whose keys are counted in parts; of most planes none. */
+  #sharded = new Map<number, Limit>()
   #members: ReadonlySet<RegionId> = new Set()
 
   /**
@@ -56,7 +58,7 @@ export class LiveView {
     if (!this.#members.has(record.from)) return false
     const last = this.#heard.get(record.from)
     if (last !== undefined && !isNewer(record.mark, last.record.mark)) return false
-    const shown = withWholeKeys(record, this.#limits)
+    const shown = withWholeKeys(record, this.#sharded)
     this.#heard.set(record.from, { record: shown, heardAtMs: nowMs })
     this.marks.note(record.from, record.mark, nowMs)
     const before = this.#usage
@@ -75,6 +77,7 @@ export class LiveView {
     for (const policy of plane.policies) {
       for (const limit of policy.limits) this.#limits.set(limit.id, limit)
     }
+    this.#sharded = new Map([...this.#limits].filter(([, { shards }]) => shards > 1))
     this.#members = new Set(plane.members)
     for (const region of this.#heard.keys()) {
       if (this.#members.has(region)) continue

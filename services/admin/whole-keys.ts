@@ -5,18 +5,20 @@ import type { Limit, RegionId } from '../../shared/core/policy.ts'
 
 /**
  * A record in which each key that is counted in several parts has one row: the tokens of all parts, and of units, which
- * each part has a whole pool of, their mean. For views; a part without a row has its region's base.
+ * each part has a whole pool of, their mean. For views; a part without a row has its region's base. `sharded`: the limits
+ * with such keys.
  */
 export function withWholeKeys(
   record: RegionRecord,
-  limits: ReadonlyMap<number, Limit>,
+  sharded: ReadonlyMap<number, Limit>,
 ): RegionRecord {
+  if (sharded.size === 0) return record
   const whole = new Map<string, Parts & { readonly rows: RecordRow[] }>()
   const rows: RecordRow[] = []
   for (const row of record.rows) {
     const id = parseCounterId(row.id)
-    const limit = limits.get(id?.limitId ?? -1)
-    if (id === null || limit === undefined || limit.shards === 1) {
+    const limit = sharded.get(id?.limitId ?? -1)
+    if (id === null || limit === undefined) {
       rows.push(row)
       continue
     }
