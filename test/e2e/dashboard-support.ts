@@ -90,7 +90,15 @@ export class Stage {
 
   async token(name: string, scopes: readonly string[], domains?: readonly string[]) {
     const body = { name, scopes, ...(domains && { domains }) }
-    return (await this.post<{ token: string }>('/v1/tokens', body)).token
+    return await this.post<{ id: string; token: string }>('/v1/tokens', body)
+  }
+
+  async revoke(id: string): Promise<void> {
+    const response = await fetch(`${this.plane.admin.url}/v1/tokens/${id}`, {
+      method: 'DELETE',
+      headers: { authorization: `Bearer ${this.plane.admin.token}` },
+    })
+    expect(response.status).toBe(200)
   }
 
   /** Asks one region once; whether it was let through. */

@@ -260,12 +260,13 @@ describe('an operator at the dashboard', { timeout: 90_000 }, () => {
     await dialog.getByRole('button', { name: 'Cancel' }).click()
   })
 
-  it('with a token that may only read one domain sees that domain, and which scope is missing', async () => {
+  it('with a token that may only read one domain sees that domain, which scope is missing, and its end', async () => {
     await stage.post('/v1/policies', {
       ...scenarioPolicy('elsewhere'),
       domain: 'other',
     })
-    const page = await stage.secondPage(await stage.token('reader', ['quota:read'], ['e2e']))
+    const { id, token } = await stage.token('reader', ['quota:read'], ['e2e'])
+    const page = await stage.secondPage(token)
     await page.getByText('Live', { exact: true }).waitFor()
     await page.getByRole('link', { name: 'Policies' }).click()
     await page.getByRole('link', { name: 'e2e / tenants' }).waitFor()
@@ -274,6 +275,9 @@ describe('an operator at the dashboard', { timeout: 90_000 }, () => {
     await page.getByRole('button', { name: 'Edit limit' }).click()
     await page.getByText('needs the scope quota:write; your token has quota:read').waitFor()
     expect(await page.getByRole('button', { name: 'Show the plan' }).isDisabled()).toBe(true)
+    await stage.revoke(id)
+    await page.getByText('That token is not taken any more.').waitFor()
+    expect(await page.evaluate('sessionStorage.length')).toBe(0)
     await page.close()
   })
 
