@@ -86,7 +86,7 @@ async function connect(pool: Pool): Promise<PostgresPoolClient> {
     if (isBroken) return Promise.reject(unavailable(undefined))
     return client.query(sql, [...(parameters ?? [])]).catch((err: unknown) => {
       if (!isUnavailability(err)) throw err
-      isBroken = !(err instanceof DatabaseError)
+      isBroken = !(err instanceof DatabaseError) || err.code === READ_ONLY_STATE
       throw unavailable(err)
     })
   }
@@ -111,8 +111,14 @@ function unavailable(cause: unknown): QuotaError {
   return new QuotaError('QUOTA_DATABASE_UNAVAILABLE', 'Postgres did not answer in time', { cause })
 }
 
+/**
+ * What a server says to a write once another was promoted in its place. The connection would live on and refuse every
+ * further write, so it is thrown away: a new one finds the primary.
+ */
+const READ_ONLY_STATE = '25006'
+
 /** Classes 08 connection, 53 resources, 57P operator; 57014 statement and 55P03 lock ran out of time. */
-const UNAVAILABLE_STATES = /^(08|53|57P|57014|55P03|25P03)/
+const UNAVAILABLE_STATES = /^(08|53|57P|57014|55P03|25P03|25006)/
 const SYSTEM_ERROR = /^E[A-Z]+$/
 const PG_CONNECTION_MESSAGES = /^(Connection terminated|Client has encountered|Query read timeout)/
 

@@ -5,7 +5,7 @@ import {
   regionListSchema,
   regionReplySchema,
 } from '../../../shared/protocol/admin-replies.ts'
-import { parseReply } from '../admin-client.ts'
+import { type AdminClient, parseReply } from '../admin-client.ts'
 import { regionPath } from '../arguments.ts'
 import { CliError, EXIT } from '../errors.ts'
 import type { Io } from '../io.ts'
@@ -89,13 +89,9 @@ function addRegister(region: Command, io: Io): void {
     .action(async (ids: string[], options: unknown) => {
       const flags = writeFlags.parse(options)
       // Refused here, so that a name that is none leaves nothing half done.
-      const paths = ids.map(regionPath)
+      for (const id of ids) regionPath(id)
       const client = adminOf(flags, io)
-      if (flags.dryRun) {
-        const requests = paths.map((path) => ({ method: 'PUT', path, body: {} }) as const)
-        for (const request of requests) await carryOut(client, request, flags, io, () => {})
-        return
-      }
+      if (flags.dryRun) return await planRegistrations(client, ids, flags, io)
       const added = await registerRegions(client, ids)
       if (flags.json) printJson(io, { registered: added })
       else
@@ -108,6 +104,21 @@ function addRegister(region: Command, io: Io): void {
     'quotaplane region register us-east-1 eu-west-1',
     'quotaplane region register ap-south-1 --reason "new site" --json',
   ])
+}
+
+async function planRegistrations(
+  client: AdminClient,
+  ids: readonly string[],
+  flags: z.infer<typeof writeFlags>,
+  io: Io,
+): Promise<void> {
+  const pages = await client.readPages('/v1/regions', regionListSchema)
+  const known = new Set(pages.flatMap(({ items }) => items.map(({ id }) => id)))
+  for (const id of ids) {
+    const request = { method: 'PUT', path: regionPath(id), body: {} } as const
+    if (!known.has(id)) await carryOut(client, request, flags, io, () => {})
+    else if (!flags.json) printLines(io, [`${id} is known`])
+  }
 }
 
 function addMove(region: Command, io: Io, name: 'drain' | 'resume', what: string): void {

@@ -65,6 +65,15 @@ describe('--dry-run', () => {
     }
   })
 
+  it('of a region that is known says so, whatever is said of it', async () => {
+    const described = { description: 'Dublin' }
+    await admin.call('PUT', '/v1/regions/eu-west-1', described, { 'if-match': '*' })
+    const planned = await run('region', 'register', 'eu-west-1', 'new-3', '--dry-run')
+    expect(planned).toMatchObject({ exitCode: 0, err: '' })
+    expect(planned.out).toContain('+++ region new-3')
+    expect(planned.out).toContain('eu-west-1 is known')
+  })
+
   it('prints no token that would never work', async () => {
     const planned = await run('token', 'create', 'new', '--scopes', 'quota:read', '--dry-run')
     expect(planned.out).not.toMatch(/qp_/)

@@ -147,6 +147,23 @@ describe('the pool', () => {
     await db.destroy()
   })
 
+  it('leaves a server that was demoted in a failover, and writes to the one that took over', async () => {
+    const { db } = connect({ poolMax: 1 })
+    await sql`create table written (id int)`.execute(db)
+    const pidOf = async (): Promise<number | undefined> => {
+      const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(db)
+      return rows[0]?.pid
+    }
+    const before = await pidOf()
+    // As it is for every connection that outlives the promotion of another server.
+    await sql`set default_transaction_read_only = on`.execute(db)
+    const write = () => sql`insert into written values (1)`.execute(db)
+    expect(isQuotaError(await failureOf(write()), 'QUOTA_DATABASE_UNAVAILABLE')).toBe(true)
+    await write()
+    expect(await pidOf()).not.toBe(before)
+    await db.destroy()
+  })
+
   it('closes in time while the server is frozen', async () => {
     const { db } = connect()
     const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(db)
