@@ -5,7 +5,11 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { stringify } from 'yaml'
+import { createAdminMetrics } from '../../../services/admin/metrics.ts'
 import { findOrInstall } from '../../../services/cli/plane/programs.ts'
+import { createEnforcerMetrics } from '../../../services/enforcer/metrics.ts'
+import { createSyncMetrics } from '../../../services/sync/metrics.ts'
+import { createRegistry } from '../../../shared/runtime/metrics.ts'
 import { dashboards, queriesOf } from '../../support/dashboards.ts'
 
 const run = promisify(execFile)
@@ -34,6 +38,37 @@ describe('deploy/prometheus, by promtool', () => {
   it('raises each alert when its cause is there, and none for a plane in order', async () => {
     const { stdout } = await run(promtool, ['test', 'rules', 'deploy/prometheus/rules.test.yml'])
     expect(stdout).toContain('SUCCESS')
+  })
+})
+
+describe('what services export, by promtool', () => {
+  it('is read as it was meant, whatever names hold that operators choose (B160)', async () => {
+    const names = ['a.b', 'a:b', 'say "no"', 'back\\slash', 'new\nline', 'Grüße 世界', '{}=,#']
+    const enforcer = createRegistry({ region: 'us-east-1' }, false)
+    const { cellsOf } = createEnforcerMetrics(enforcer)
+    const sync = createRegistry({ region: 'us-east-1' }, false)
+    const { usage, epoch } = createSyncMetrics(sync, () => true)
+    const admin = createRegistry({ service: 'admin' }, false)
+    const { requests, records } = createAdminMetrics(admin)
+    for (const name of names) {
+      cellsOf(name).allowed.count++
+      usage.set({ limit: name, scope: 'own' }, 1)
+      epoch.set({ limit: name }, 1)
+      requests.inc({ route: name, method: 'GET', status: 200 })
+      records.inc({ outcome: name })
+    }
+    for (const registry of [enforcer, sync, admin]) {
+      const text = await registry.metrics()
+      const checking = promisify(execFile)(promtool, ['check', 'metrics'])
+      checking.child.stdin?.end(text)
+      await checking
+    }
+    const text = await enforcer.metrics()
+    const series = text
+      .split('\n')
+      .filter((line) => /^quotaplane_decisions_total\{.*outcome="allowed",reason="none"/.test(line))
+    expect(series).toHaveLength(names.length)
+    expect(series.filter((line) => line.endsWith('} 1'))).toHaveLength(names.length)
   })
 })
 

@@ -48,11 +48,11 @@ beforeEach(async () => {
 })
 
 /** Sends checks in bursts until `count` have been admitted; gives how many were sent and admitted. */
-async function send(tenant: string, count: number, domain = 'api') {
+async function send(tenant: string, count: number, domain = 'api', by = enforcer) {
   let admitted = 0
   for (let sent = 0; sent < count; sent += 50) {
     const replies = await Promise.all(
-      Array.from({ length: 50 }, () => enforcer.check(tenant, { domain })),
+      Array.from({ length: 50 }, () => by.check(tenant, { domain })),
     )
     admitted += replies.filter(({ answer }) => answer.allowed).length
   }
@@ -162,15 +162,33 @@ describe('a hot key', () => {
 
   it('B053: a drain touches the keys of its own leases and counters alone', async () => {
     await redis.set('somebody-elses', 'value')
-    await send('hooli', 1_000)
+    const other = await region.startEnforcer({ leases: true })
     const monitor = await redis.duplicate().monitor()
-    const commands: string[][] = []
-    monitor.on('monitor', (_time, args: string[]) => commands.push(args))
+    const seen: string[][] = []
+    monitor.on('monitor', (_time, args: string[]) => seen.push(args))
+    await send('hooli', 1_000, 'api', other)
+    // It is gone as if it had crashed, so that only what the drain does is seen.
+    await other.close()
+    let sent = 0
+    const heldAfterMore = async (): Promise<number> => {
+      sent += await send('pied-piper', 500)
+      return await enforcer.series('quotaplane_leases_held')
+    }
+    await expect.poll(heldAfterMore, { timeout: 20_000, interval: 0 }).toBe(1)
+    await redis.ping('begun')
     await enforcer.giveUpLeases()
-    await redis.ping()
+    await enforcer.leave()
+    await redis.ping('drained')
+    const indexOf = (text: string): number => seen.findIndex(([, said]) => said === text)
+    await expect.poll(() => indexOf('drained')).toBeGreaterThan(0)
     monitor.disconnect()
-    const written = commands.filter(([name]) => /^(del|flush|unlink|scan|keys)/i.test(name ?? ''))
-    expect(written.every((args) => args.slice(1).every((key) => key.startsWith('e:{')))).toBe(true)
+    const drain = seen.slice(indexOf('begun'))
+    const texts = drain.flat()
+    expect(texts.some((text) => text.includes('pied-piper'))).toBe(true)
+    expect(texts.filter((text) => /hooli|somebody-elses/.test(text))).toEqual([])
+    const broad = /^(flush\w*|keys|scan|unlink|randomkey|swapdb|shutdown|config|client)$/i
+    expect(drain.filter(([name = '']) => broad.test(name))).toEqual([])
+    await expect.poll(() => left('pied-piper')).toBe(CAPACITY - sent)
     expect(await redis.get('somebody-elses')).toBe('value')
   })
 

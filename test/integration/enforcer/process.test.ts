@@ -115,6 +115,50 @@ describe('the enforcer process', () => {
     expect(await exited).toBe(0)
   })
 
+  it('says first that it leaves, finishes what is under way over HTTP and gRPC, and refuses the rest cleanly (B052)', async () => {
+    const { url, grpcPort } = await start({ DRAIN_DELAY_MS: '300', REDIS_DEADLINE_MS: '8000' })
+    const headers = { 'content-type': 'application/json' }
+    const ask = async (): Promise<string> => {
+      const reply = await fetch(`${url}/v1/check`, { method: 'POST', headers, body: CHECK })
+      const answer: { allowed?: boolean; degraded?: boolean } = JSON.parse(await reply.text())
+      const { allowed, degraded } = answer
+      return `${reply.status} allowed ${allowed} degraded ${degraded}`
+    }
+    const caller = officialClient(grpcPort)
+    await caller.call(RLS_CALL)
+    region.redis.pause()
+    const overHttp = Array.from({ length: 25 }, ask)
+    const overGrpc = Array.from({ length: 25 }, () => caller.call(RLS_CALL))
+    const metrics = async (): Promise<string> => await (await fetch(`${url}/metrics`)).text()
+    await expect.poll(metrics, { timeout: 10_000 }).toMatch(/checks_in_flight\{[^}]*\} 50/)
+    const exited = exitCode()
+    let isGone = false
+    void exited.then(() => {
+      isGone = true
+    })
+    service?.child.kill('SIGTERM')
+    await expect
+      .poll(async () => (await fetch(`${url}/readyz`)).status, { timeout: 10_000, interval: 10 })
+      .toBe(503)
+    // Not ready, and everything is still under way.
+    expect(await metrics()).toMatch(/checks_in_flight\{[^}]*\} 50/)
+    region.redis.resume()
+    const allowed = '200 allowed true degraded false'
+    expect(new Set(await Promise.all(overHttp))).toEqual(new Set([allowed]))
+    for (const answer of await Promise.all(overGrpc)) expect(answer.overall_code).toBe('OK')
+    const later = new Set<string>()
+    while (!isGone) {
+      later.add(await ask().catch((err: Error) => String(Reflect.get(err.cause ?? {}, 'code'))))
+    }
+    expect(await exited).toBe(0)
+    later.add(await ask().catch((err: Error) => String(Reflect.get(err.cause ?? {}, 'code'))))
+    const clean = [allowed, 'ECONNREFUSED', 'ECONNRESET', 'UND_ERR_SOCKET']
+    expect([...later].filter((outcome) => !clean.includes(outcome))).toEqual([])
+    expect(later).toContain('ECONNREFUSED')
+    await expect(caller.call(RLS_CALL)).rejects.toMatchObject({ code: status.UNAVAILABLE })
+    caller.close()
+  })
+
   it('exits with 0 within its deadline while Redis hangs and checks wait for it', async () => {
     const { url } = await start({ SHUTDOWN_DEADLINE_MS: '2000' })
     region.redis.pause()
