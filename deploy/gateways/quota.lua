@@ -1,4 +1,5 @@
--- Asks the enforcer about each request. When it does not answer, the request passes.
+-- Asks the enforcer about each request. When it does not answer, the request passes: in HAProxy 2.6 only after three
+-- attempts to connect, a second apart; newer versions have `httpclient.retries 0` for the section `global`.
 local ADDRESS = 'http://127.0.0.1:8080'
 local QUERY = '/v1/authorize?domain=api&descriptor=tenant:header:x-tenant&missing=client'
 local TIMEOUT_MS = 1000
@@ -23,4 +24,5 @@ core.register_action('quota', { 'http-req' }, function(txn)
   txn:set_var('txn.quota_status', tostring(answer.status))
   txn:set_var('txn.quota_wait', first(answer.headers, 'retry-after'))
   txn:set_var('txn.quota', first(answer.headers, 'ratelimit'))
+  txn:set_var('txn.quota_policy', first(answer.headers, 'ratelimit-policy'))
 end)

@@ -17,8 +17,8 @@ const POLICY_SCRIPT = '/usr/sbin/policy-rc.d'
 const SERVERS = ['redis-server', 'nats-server'] as const
 type ServerName = (typeof SERVERS)[number]
 
-/** What tests need beside the servers: a gateway to try, a check of alert rules, a browser. */
-const TEST_PROGRAMS = ['nginx', 'promtool', 'chromium'] as const
+/** What tests need beside the servers: gateways to try, a check of alert rules, a browser. */
+const TEST_PROGRAMS = ['nginx', 'haproxy', 'promtool', 'chromium'] as const
 
 /** What can be installed. */
 type ProgramName = ServerName | (typeof TEST_PROGRAMS)[number]
@@ -42,6 +42,7 @@ const APT: PackageManager = {
     'redis-server': 'redis-server',
     'nats-server': 'nats-server',
     nginx: 'nginx-light',
+    haproxy: 'haproxy',
     promtool: 'prometheus',
     chromium: 'chromium',
   },
@@ -58,6 +59,7 @@ const MANAGERS: readonly PackageManager[] = [
       'redis-server': 'redis',
       'nats-server': 'nats-server',
       nginx: 'nginx',
+      haproxy: 'haproxy',
       promtool: 'prometheus',
       chromium: 'chromium',
     },
@@ -71,6 +73,7 @@ const MANAGERS: readonly PackageManager[] = [
       'redis-server': 'redis',
       'nats-server': 'nats-server',
       nginx: 'nginx',
+      haproxy: 'haproxy',
       promtool: 'prometheus',
       chromium: 'chromium',
     },
@@ -189,7 +192,7 @@ function adviceFor(missing: readonly ProgramName[], manager: PackageManager | un
   const names = missing.join(' and ')
   const verb = missing.length > 1 ? 'are' : 'is'
   if (manager === undefined) {
-    const what = missing.some((name) => name === 'nginx' || name === 'promtool')
+    const what = missing.some((name) => TEST_PROGRAMS.some((one) => one === name))
       ? names
       : 'Redis 7 or later and NATS server 2.9 or later'
     return `${names} ${verb} not installed. Install ${what}, and put them on the PATH.`
