@@ -20,6 +20,13 @@ const ERROR_DEPTH_MAX = 5
 /** A driver's error may point at a whole socket; the first fields say enough. */
 const ERROR_FIELDS_MAX = 50
 
+/**
+ * Fields of errors that are never written. A driver adds the arguments of the command that failed: of one that signs in
+ * they are the password, and of the others they hold what was asked about.
+ */
+const HIDDEN_FIELD =
+  /^(args|parameters|pass|password|passphrase|authorization|token|secret|seed|key)$/i
+
 /** Replaces user and password of every URL in `text`. */
 export function redactUrls(text: string): string {
   return text.replace(CREDENTIALS_IN_URL, '$1[redacted]@')
@@ -57,6 +64,9 @@ function redacted(value: unknown, depth: number): unknown {
   if (ArrayBuffer.isView(value)) return '[bytes]'
   const parts = Object.entries(value)
     .slice(0, ERROR_FIELDS_MAX)
-    .map(([name, part]: [string, unknown]) => [name, redacted(part, depth + 1)] as const)
+    .map(([name, part]: [string, unknown]) => {
+      const isHidden = !Array.isArray(value) && HIDDEN_FIELD.test(name)
+      return [name, isHidden ? '[redacted]' : redacted(part, depth + 1)] as const
+    })
   return Array.isArray(value) ? parts.map(([, part]) => part) : Object.fromEntries(parts)
 }

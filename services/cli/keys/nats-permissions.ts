@@ -79,6 +79,13 @@ authorization {
 `
 }
 
+/** What every region's server includes in its `gateway`: the password that servers of the plane join each other by. */
+export function gatewayAuthorization(password: string): string {
+  return `# By which the NATS servers of the regions know one another. Secret.
+authorization { user: gateway, password: "${password}", timeout: 2 }
+`
+}
+
 function list(subjects: readonly string[]): string {
   return `[${subjects.map((subject) => `"${subject}"`).join(', ')}]`
 }

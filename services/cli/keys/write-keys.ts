@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { nkeys } from 'nats'
 import type { RegionId } from '../../../shared/core/policy.ts'
 import { CliError } from '../errors.ts'
-import { natsAuthorization } from './nats-permissions.ts'
+import { gatewayAuthorization, natsAuthorization } from './nats-permissions.ts'
 import { REDIS_USERS, redisPasswordHash, redisUsers } from './redis-users.ts'
 
 /** Readable by its owner alone. */
@@ -13,11 +13,14 @@ const SECRET_MODE = 0o600
 /** Of a token or password that nobody has to type. */
 const RANDOM_BYTES = 32
 
+const GATEWAY_FILE = 'nats-gateway.conf'
+
 const LAST_FILE = 'nats-admin.seed'
 
 /**
  * Writes keys for the NATS and the Redis of every region into `folder`: `nats-<region>.conf` to include in a server's configuration,
- * `nats-<region>.seed` for the region's daemons, `nats-admin.seed` for the admins; `redis-<region>.acl` for the region's
+ * `nats-<region>.seed` for the region's daemons, `nats-admin.seed` for the admins; `nats-gateway.conf`, by which the
+ * servers of the regions know one another; `redis-<region>.acl` for the region's
  * Redis and `redis-<region>-<user>.password` for each of its users; and `admin.token`, a first token of the admin API.
  * Resolves with the files' names.
  *
@@ -34,6 +37,7 @@ export async function writeKeys(folder: string, regions: readonly RegionId[]): P
     written.push(name)
   }
   await write('admin.token', `${randomText()}\n`, SECRET_MODE)
+  await write(GATEWAY_FILE, gatewayAuthorization(randomText()), SECRET_MODE)
   const admin = nkeys.createUser()
   for (const region of regions) {
     const sync = nkeys.createUser()

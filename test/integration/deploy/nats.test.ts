@@ -1,29 +1,102 @@
 import { execFile } from 'node:child_process'
-import { copyFile, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { copyFile, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { describe, expect, it } from 'vitest'
+import { connect, nkeyAuthenticator } from 'nats'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { localNatsConfig } from '../../../services/cli/deployment/nats-config.ts'
 import { writeKeys } from '../../../services/cli/keys/write-keys.ts'
+import { STATE_SUBJECTS, stateSubject } from '../../../shared/protocol/subjects.ts'
+import { freePorts } from '../../support/free-ports.ts'
+import { startNats } from '../../support/nats-server.ts'
+import { startServer } from '../../support/server-process.ts'
 
 const run = promisify(execFile)
 
+let folder: string
+let files: readonly string[]
+let regions: readonly string[]
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'quotaplane-nats-'))
+  files = await readdir('deploy/nats')
+  regions = files.map((file) => file.replace(/\.conf$/, ''))
+  await writeKeys(join(folder, 'keys'), regions)
+})
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
 describe('deploy/nats', () => {
   it('is what a NATS server takes, with the keys that keys create writes', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'quotaplane-nats-'))
-    try {
-      const files = await readdir('deploy/nats')
-      const regions = files.map((file) => file.replace(/\.conf$/, ''))
-      expect(regions).toHaveLength(3)
-      await writeKeys(join(folder, 'keys'), regions)
-      for (const file of files) {
-        await copyFile(join('deploy/nats', file), join(folder, file))
-        const { stderr } = await run('nats-server', ['-t', '-c', join(folder, file)])
-        expect(stderr).toContain('configuration file')
-        expect(stderr).toContain('is valid')
-      }
-    } finally {
-      await rm(folder, { recursive: true })
+    expect(regions).toHaveLength(3)
+    for (const file of files) {
+      await copyFile(join('deploy/nats', file), join(folder, file))
+      const { stderr } = await run('nats-server', ['-t', '-c', join(folder, file)])
+      expect(stderr).toContain('configuration file')
+      expect(stderr).toContain('is valid')
     }
+  })
+
+  it('joins the servers of the regions, and none that has no password or another name', async () => {
+    const numbers = await freePorts(6)
+    const [us = '', eu = ''] = regions
+    const ports = new Map(
+      regions.map((region, i) => {
+        const [client = 0, gateway = 0] = numbers.slice(2 * i)
+        // Any free port will do for the monitor, which nobody asks.
+        return [region, { client, gateway, monitor: -1 }] as const
+      }),
+    )
+    const start = async (region: string) => {
+      const file = join('deploy/nats', `${region}.conf`)
+      const config = localNatsConfig(await readFile(file, 'utf8'), { region, ports, file })
+      await writeFile(join(folder, `${region}.conf`), config)
+      return await startServer('nats-server', ['-c', join(folder, `${region}.conf`)], 'is ready')
+    }
+    const servers = await Promise.all([start(us), start(eu)])
+    const gateway = ports.get(us)?.gateway
+    const into = `gateways: [{ name: ${us}, url: "nats://127.0.0.1:${gateway}" }]`
+    const [intruderPort = 0, strangerPort = 0] = await freePorts(2)
+    const secret = await readFile(join(folder, 'keys/nats-gateway.conf'), 'utf8')
+    const intruders = await Promise.all([
+      // By the name of a region that is away, without the password; and with it, by a name that is no region's.
+      startNats(`gateway { name: ${regions[2]}, listen: "127.0.0.1:${intruderPort}", ${into} }`),
+      startNats(
+        `gateway {\n name: stranger\n listen: "127.0.0.1:${strangerPort}"\n ${secret}\n ${into}\n}`,
+      ),
+    ])
+    const seed = await readFile(join(folder, 'keys/nats-admin.seed'), 'utf8')
+    const authenticator = nkeyAuthenticator(new TextEncoder().encode(seed.trim()))
+    const listener = await connect({ port: ports.get(us)?.client ?? 0, authenticator })
+    const heard: string[] = []
+    listener.subscribe(STATE_SUBJECTS, {
+      callback: (_, { subject }) => {
+        heard.push(subject)
+      },
+    })
+    await listener.flush()
+    const clients = await Promise.all(intruders.map(({ port }) => connect({ port })))
+    const region = await connect({
+      port: ports.get(eu)?.client ?? 0,
+      authenticator: nkeyAuthenticator(
+        new TextEncoder().encode(
+          (await readFile(join(folder, `keys/nats-${eu}.seed`), 'utf8')).trim(),
+        ),
+      ),
+    })
+    const refusals = /authentication error|authorization violation|rejecting connection/gi
+    await expect.poll(() => servers[0]?.log().match(refusals)?.length ?? 0).toBeGreaterThan(1)
+    // What the region's own server is told arrives, and what the others are told did not before it.
+    await expect
+      .poll(() => {
+        for (const client of clients) client.publish(stateSubject(us), 'forged')
+        region.publish(stateSubject(eu), 'own')
+        return heard
+      })
+      .toContain(stateSubject(eu))
+    await Promise.all(clients.map((client) => client.flush()))
+    expect(heard).not.toContain(stateSubject(us))
+    await Promise.all([listener, region, ...clients].map((client) => client.close()))
+    await Promise.all(intruders.map((server) => server.stop()))
+    await Promise.all(servers.map((server) => server.stop()))
   })
 })

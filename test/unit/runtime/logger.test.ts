@@ -47,6 +47,13 @@ describe('createLogger', () => {
     expect(line).not.toContain('hunter2')
   })
 
+  it('keeps the arguments of a command that failed out of its error', () => {
+    const command = { name: 'hello', args: ['3', 'AUTH', 'enforcer', 'hunter2'] }
+    const line = logged({ err: Object.assign(new Error('WRONGPASS'), { command }) })
+    expect(line).toContain('"name":"hello"')
+    expect(line).not.toContain('hunter2')
+  })
+
   it.each([['a text redis://u:hunter2@h'], [undefined], [null], [{ url: 'redis://u:hunter2@h' }]])(
     'logs %o thrown in place of an error',
     (thrown) => {
