@@ -1,4 +1,7 @@
-/** `npm run fuzz -- --requests 100000 --seed 1`: random requests to every route of the admin API, on a real Postgres. */
+/**
+ * `npm run fuzz -- --requests 100000 --seed 1`: random requests to every route of the admin API, on a real Postgres,
+ * and to every route of an enforcer, on a real Redis; as many to each. Prints how they were answered.
+ */
 import { spawn } from 'node:child_process'
 import { parseArgs } from 'node:util'
 
@@ -8,7 +11,8 @@ const { values } = parseArgs({
     seed: { type: 'string', default: String(Date.now() % 1_000_000) },
   },
 })
-const vitest = ['run', '--project', 'integration', 'test/integration/admin/fuzz.test.ts']
+const tests = ['admin', 'enforcer'].map((service) => `test/integration/${service}/fuzz.test.ts`)
+const vitest = ['run', '--project', 'integration', '--maxWorkers=1', ...tests]
 const child = spawn('npx', ['vitest', ...vitest], {
   stdio: 'inherit',
   env: { ...process.env, FUZZ_REQUESTS: values.requests, FUZZ_SEED: values.seed },

@@ -5,6 +5,8 @@ export type Json = any
 
 export interface FuzzRequest {
   readonly method: string
+  /** As the document has it, with the names of its parameters. */
+  readonly path: string
   readonly url: string
   readonly headers: Record<string, string>
   readonly payload?: string
@@ -102,7 +104,7 @@ export class ApiFuzzer {
   next(): FuzzRequest {
     const { method, path, operation } = this.#pick(this.#operations)
     const { url, headers } = this.#address(path, operation.parameters ?? [])
-    const request = { method: method.toUpperCase(), url, headers }
+    const request = { method: method.toUpperCase(), path, url, headers }
     const schema = operation.requestBody?.content?.['application/json']?.schema
     if (schema === undefined && this.#random() > 0.05) return request
     return { ...request, ...this.#body(schema ?? {}, headers) }

@@ -28,6 +28,8 @@ export interface PostgresServer {
   halt(): Promise<void>
   start(): Promise<void>
   restart(): Promise<void>
+  /** Ends it at once, as a host that fails does, and starts it again: what it had not written is gone. */
+  crash(): Promise<void>
   /** Ends the server and removes its data. */
   stop(): Promise<void>
 }
@@ -40,8 +42,14 @@ export interface PostgresTls {
   readonly clientCa: string
 }
 
-/** Starts a real PostgreSQL with an empty cluster in a temporary folder; with `tls` it listens on TCP as well. */
-export async function startPostgres(tls?: PostgresTls): Promise<PostgresServer> {
+/**
+ * Starts a real PostgreSQL with an empty cluster in a temporary folder; with `tls` it listens on TCP as well. `settings`
+ * such as `synchronous_commit=on` come after those that spare the disk.
+ */
+export async function startPostgres(
+  tls?: PostgresTls,
+  settings: readonly string[] = [],
+): Promise<PostgresServer> {
   const account = postgresAccount()
   const folder = await mkdtemp(join(tmpdir(), 'quota-postgres-'))
   const bin = await postgresBinaries(account, folder)
@@ -52,7 +60,7 @@ export async function startPostgres(tls?: PostgresTls): Promise<PostgresServer> 
   await promisify(execFile)(join(bin, 'initdb'), [...initialise, '-E', 'UTF8', '--locale=C'], as)
   const args = ['-D', data, '-k', folder]
   args.push(...(tls === undefined ? ['-h', ''] : await tlsArguments(tls, folder, account)))
-  for (const setting of THROWAWAY_SETTINGS) args.push('-c', setting)
+  for (const setting of [...THROWAWAY_SETTINGS, ...settings]) args.push('-c', setting)
   const launch = (): Promise<ServerProcess> =>
     startServer(join(bin, 'postgres'), args, 'ready to accept connections', as)
 
@@ -71,6 +79,10 @@ export async function startPostgres(tls?: PostgresTls): Promise<PostgresServer> 
     start,
     async restart() {
       await halt()
+      await start()
+    },
+    async crash() {
+      await server.stop('SIGQUIT')
       await start()
     },
     async stop() {
