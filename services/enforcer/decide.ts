@@ -8,10 +8,10 @@
 import type { PolicyIndex } from '../../shared/core/policy-index.ts'
 import { QuotaError } from '../../shared/errors.ts'
 import { conclude, type Verdict } from './conclude.ts'
+import type { LeaseBook } from './lease-book.ts'
 import { type Ask, type SplitAsk, splitAsk } from './parts.ts'
 import type { SoleRoute } from './route.ts'
 import {
-  asNominal,
   type DecideContext,
   decideGroup,
   denialsOf,
@@ -22,9 +22,10 @@ import {
 } from './slot-group.ts'
 import {
   askSole,
+  decidedSole,
   PromisedVerdict,
+  SoleVerdict,
   soleRoute,
-  soleVerdict,
   type VerdictWaiter,
 } from './sole-check.ts'
 import { evaluateWatches } from './watch.ts'
@@ -55,7 +56,11 @@ export function decideThen(context: DecideContext, ask: Ask, waiter: VerdictWait
       return
     }
     const { sole } = route
-    const leased = takeLease(context, index, sole, ask.cost)
+    const { leases } = context
+    const leased =
+      leases === undefined || leases.size === 0
+        ? null
+        : takeLease(context, leases, { index, sole, cost: ask.cost })
     if (leased === null) askSole(context, { ask, index, route, sole }, waiter)
     else waiter.resolve(leased)
   } catch (err) {
@@ -72,23 +77,23 @@ export function decideAtOnce(context: DecideContext, ask: Ask): Verdict | null {
   const { leases } = context
   const index = context.policies.current()
   if (leases === undefined || leases.size === 0 || index === null) return null
-  const sole = soleRoute(context, index, ask)?.sole ?? null
-  return sole === null ? null : takeLease(context, index, sole, ask.cost)
+  const route = soleRoute(context, index, ask)
+  if (route === null || route.sole === null) return null
+  return takeLease(context, leases, { index, sole: route.sole, cost: ask.cost })
 }
 
-function takeLease(
-  context: DecideContext,
-  { version, revision }: PolicyIndex,
-  route: SoleRoute,
-  cost: number,
-): Verdict | null {
-  const { leases } = context
-  if (leases === undefined || leases.size === 0) return null
-  const taken = leases.takeOne(route, cost, version)
-  if (taken === null) return null
-  const { limit } = route
-  const decision = asNominal(taken, limit.limit.nominal)
-  return soleVerdict(context, limit, { decision, atUs: taken.atUs, revision })
+interface LeasedAsk {
+  readonly index: PolicyIndex
+  readonly sole: SoleRoute
+  readonly cost: number
+}
+
+function takeLease(context: DecideContext, leases: LeaseBook, asked: LeasedAsk): Verdict | null {
+  const { index, sole, cost } = asked
+  const held = leases.takeOne(sole, cost, index.version)
+  if (held === null) return null
+  const one = decidedSole(context, sole.limit, held.said())
+  return new SoleVerdict(one, held.atUs, index.revision)
 }
 
 async function decideParts(

@@ -36,6 +36,10 @@ export class KeptRoutes {
   #last: Table | null = null
   #lastDomain = ''
   #lastKey = ''
+  /** The route that was found last, where and by which value: of a hot key most checks follow another of its own. */
+  #lastRoute: Route | null = null
+  #lastTable: Table | null = null
+  #lastValue = ''
 
   /** Number of routes kept. */
   get size(): number {
@@ -60,7 +64,7 @@ export class KeptRoutes {
     this.#size = 0
     this.#young = 0
     this.#youngChars = 0
-    this.#last = null
+    this.#forgetLast()
   }
 
   #findSeveral(domain: string, { entries }: Descriptor): Route | null {
@@ -69,8 +73,14 @@ export class KeptRoutes {
 
   #findIn(table: Table | null, value: string): Route | null {
     if (table === null) return null
+    if (value === this.#lastValue && table === this.#lastTable) return this.#lastRoute
     const young = table.young.get(value)
-    if (young !== undefined) return young
+    if (young !== undefined) {
+      this.#lastRoute = young
+      this.#lastTable = table
+      this.#lastValue = value
+      return young
+    }
     const old = table.old.get(value)
     if (old === undefined) return null
     // Where there is no room it stays old: only what is new begins another generation.
@@ -120,9 +130,15 @@ export class KeptRoutes {
     return this.#young >= GENERATION_ROUTES_MAX || this.#youngChars >= GENERATION_CHARS_MAX
   }
 
+  #forgetLast(): void {
+    this.#last = null
+    this.#lastRoute = null
+    this.#lastTable = null
+  }
+
   /** The young generation becomes the old one, and the old one is forgotten. */
   #grow(): void {
-    this.#last = null
+    this.#forgetLast()
     for (const [domain, byKey] of this.#tables) {
       for (const [key, table] of byKey) {
         this.#size -= table.old.size

@@ -49,7 +49,8 @@ interface Block {
   tokens: number
 }
 
-class Held {
+/** A counter that is leased, and what is left to spend of it. */
+export class Held {
   readonly group: number
   readonly version: number
   readonly target: CheckTarget
@@ -57,6 +58,8 @@ class Held {
   isHeld = true
   block: Block | null = null
   next: Block | null = null
+  /** When the block that is spent was granted, by Redis TIME; null before the first. */
+  atUs: number | null = null
   remaining = 0
   resetMs = 0
   isAsking = false
@@ -71,12 +74,13 @@ class Held {
     this.target = target
     this.version = version
   }
-}
 
-/** What a leased counter says of one check. */
-export interface LeasedDecision extends LimitDecision {
-  /** When the block was granted, by Redis TIME. */
-  readonly atUs: number
+  /** What a check is told that was just admitted. */
+  said(): LimitDecision {
+    const { remaining: left, resetMs, block } = this
+    const remaining = block === null ? left : left + block.tokens
+    return { allowed: true, reason: null, remaining, resetMs, retryAfterMs: null }
+  }
 }
 
 /** What is counted of leases. */
@@ -134,16 +138,20 @@ export class LeaseBook {
     return this.#spend(all, check.cost)
   }
 
-  /** As `take` of the one limit of a route. */
-  takeOne(route: SoleRoute, cost: number, version: number): LeasedDecision | null {
+  /** As `take` of the one limit of a route; gives the lease that admitted it. */
+  takeOne(route: SoleRoute, cost: number, version: number): Held | null {
     const held = this.#leaseOf(route)
     if (held === null || cost === 0) return null
     const nowMs = this.#turnClock.monotonicMs()
-    const block =
-      held.version === version && covers(held.block, cost, nowMs)
-        ? held.block
-        : (this.#usable(route.target, cost, { version, nowMs })?.block ?? null)
-    return block === null ? null : this.#spendOf(held, block, cost)
+    const { block } = held
+    if (block !== null && held.version === version && covers(block, cost, nowMs)) {
+      this.#spendOf(held, block, cost)
+      return held
+    }
+    const usable = this.#usable(route.target, cost, { version, nowMs })
+    if (usable === null || usable.block === null) return null
+    this.#spendOf(usable, usable.block, cost)
+    return usable
   }
 
   /** Notes a check that goes to Redis: a counter that is asked for often is leased from then on. */
@@ -188,7 +196,7 @@ export class LeaseBook {
   /** What is held of the counter of `route`, remembered with it. */
   #leaseOf(route: SoleRoute): Held | null {
     const { lease } = route
-    if (lease instanceof Held && lease.isHeld) return lease
+    if (lease?.isHeld === true) return lease
     const held = this.#held.get(route.target.counter) ?? null
     route.lease = held
     return held
@@ -215,10 +223,11 @@ export class LeaseBook {
       void Promise.all(this.#retire(successor, Number.POSITIVE_INFINITY))
       return null
     }
-    if (covers(held.block, cost, nowMs)) return held
-    if (covers(held.next, cost, nowMs)) {
-      const { block } = held
-      held.block = held.next
+    const { block, next } = held
+    if (block !== null && covers(block, cost, nowMs)) return held
+    if (next !== null && covers(next, cost, nowMs)) {
+      held.block = next
+      held.atUs = next.atUs
       held.next = null
       if (block !== null) void this.#giveUp(held, block)
       return held
@@ -234,20 +243,17 @@ export class LeaseBook {
       const { block } = held
       if (block === null) continue
       atUs = block.atUs
-      decisions.push(this.#spendOf(held, block, cost))
+      this.#spendOf(held, block, cost)
+      decisions.push(held.said())
     }
     return { atUs, decisions }
   }
 
-  #spendOf(held: Held, block: Block, cost: number): LeasedDecision {
+  #spendOf(held: Held, block: Block, cost: number): void {
     block.tokens -= cost
     held.spent += cost
     this.counts.admitted += cost
     if (block.tokens < block.refillAt) this.#ask(held)
-    const remaining = held.remaining + block.tokens
-    const { resetMs } = held
-    const { atUs } = block
-    return { allowed: true, reason: null, remaining, resetMs, retryAfterMs: null, atUs }
   }
 
   #holdHot(group: number, target: CheckTarget, version: number): void {
@@ -338,6 +344,6 @@ function endsSoon(block: Block | null, nowMs: number): boolean {
   return block === null || nowMs + LEASE_TICK_MS >= block.deadlineMs - GIVE_UP_BEFORE_MS
 }
 
-function covers(block: Block | null, cost: number, nowMs: number): boolean {
-  return block !== null && block.tokens >= cost && nowMs < block.deadlineMs
+function covers(block: Block, cost: number, nowMs: number): boolean {
+  return block.tokens >= cost && nowMs < block.deadlineMs
 }

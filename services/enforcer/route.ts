@@ -4,6 +4,7 @@ import type { RegionLimit, StoreFailureBehaviour } from '../../shared/core/polic
 import type { CheckTarget } from '../../shared/core/ports.ts'
 import type { DecisionTemplate } from '../../shared/protocol/check-answer.ts'
 import type { LimitWords } from '../../shared/protocol/limit-words.ts'
+import type { Held } from './lease-book.ts'
 import type { PolicyCells, WatchCells } from './metrics.ts'
 
 /** A limit with what answering for it takes, worked out once per change of its policy. */
@@ -37,7 +38,7 @@ export interface SoleRoute {
   readonly limit: EnforcedLimit
   readonly target: CheckTarget
   /** What is leased of the counter; kept by the lease book. */
-  lease: unknown
+  lease: Held | null
 }
 
 /** The ways to the parts of a key that is counted in several. The route that has them leads to the first itself. */

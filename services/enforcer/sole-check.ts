@@ -5,7 +5,6 @@
  * none of the lists that a check of several parts needs. Whatever is out of the ordinary (an outage, newer policies)
  * goes on by the way of all other checks.
  */
-import type { Decision } from '../../shared/core/decision.ts'
 import type { PolicyIndex } from '../../shared/core/policy-index.ts'
 import type { CheckTarget, GroupCheck, LimitDecision, SoleCheck } from '../../shared/core/ports.ts'
 import { conclude, type Verdict } from './conclude.ts'
@@ -15,6 +14,7 @@ import type { EnforcedLimit, Route, SoleRoute } from './route.ts'
 import {
   asNominal,
   type DecideContext,
+  type Decided,
   decideOtherwise,
   type GroupPart,
   reasonOf,
@@ -79,25 +79,35 @@ export function askSole(context: DecideContext, sole: SoleAsk, waiter: VerdictWa
   context.store.ask(check)
 }
 
-/** The verdict of a check that one limit decided. */
-export function soleVerdict(
+/** What the one limit of a check said, in the words of its callers; counts it. */
+export function decidedSole(
   context: DecideContext,
   limit: EnforcedLimit,
-  said: { readonly decision: Decision; readonly atUs: number; readonly revision: number },
-): Verdict {
-  const { decision, atUs, revision } = said
-  const { allowed } = decision
+  said: LimitDecision,
+): Decided {
+  const decision = asNominal(said, limit.limit.nominal)
   countDecision(limit.cells, decision, null)
-  context.metrics.checks[allowed ? 'allowed' : 'denied'].count++
-  return {
-    allowed,
-    revision,
-    degraded: false,
-    decided: [{ limit, position: 0, decision, degraded: null }],
-    watched: NONE_WATCHED,
-    unlimited: NONE_UNLIMITED,
-    unmatched: false,
-    admittedAtUs: allowed ? atUs : null,
+  context.metrics.checks[decision.allowed ? 'allowed' : 'denied'].count++
+  return { limit, position: 0, decision, degraded: null }
+}
+
+/** The verdict of a check that one limit decided at `atUs`. */
+export class SoleVerdict implements Verdict {
+  readonly allowed: boolean
+  readonly revision: number
+  readonly degraded = false
+  readonly decided: readonly Decided[]
+  readonly watched: readonly Watched[] = NONE_WATCHED
+  readonly unlimited: readonly number[] = NONE_UNLIMITED
+  readonly unmatched = false
+  readonly admittedAtUs: number | null
+
+  constructor(one: Decided, atUs: number | null, revision: number) {
+    const { allowed } = one.decision
+    this.allowed = allowed
+    this.revision = revision
+    this.decided = [one]
+    this.admittedAtUs = allowed ? atUs : null
   }
 }
 
@@ -146,9 +156,8 @@ class AskedSole implements SoleCheck {
 
   tell(said: LimitDecision, atUs: number): void {
     const { context, limit, index, waiter } = this
-    const decision = asNominal(said, limit.limit.nominal)
-    const { revision } = index
-    waiter.resolve(soleVerdict(context, limit, { decision, atUs, revision }))
+    const one = decidedSole(context, limit, said)
+    waiter.resolve(new SoleVerdict(one, atUs, index.revision))
   }
 
   asGroup(): GroupCheck {
