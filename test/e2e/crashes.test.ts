@@ -16,6 +16,7 @@ const SEEDS = Number(process.env['CRASH_SEEDS'] ?? 1)
 const CLIENTS = 4
 const WRITES_EACH = 20
 const CRASHES = 4
+const LOOK_AGAIN_MS = 5
 
 let postgres: PostgresServer
 const admins: (ServerProcess | undefined)[] = []
@@ -89,7 +90,8 @@ async function writeAll(client: Client): Promise<void> {
 async function crashAmong(clients: readonly Client[]): Promise<void> {
   for (let crash = 1; crash <= CRASHES; crash++) {
     const due = Math.floor((crash * CLIENTS * WRITES_EACH) / (CRASHES + 1))
-    while (clients.reduce((sum, { writes }) => sum + writes.length, 0) < due) await delay(5)
+    while (clients.reduce((sum, { writes }) => sum + writes.length, 0) < due)
+      await delay(LOOK_AGAIN_MS)
     if (crash % 2 === 1) await postgres.crash()
     else await killAdmin((crash / 2) % 2)
   }
