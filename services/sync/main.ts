@@ -60,7 +60,7 @@ await runService(life, log, async () => {
   const tracer = await openTracing({ ...options, closeMs: closerMs })
   const link = await life.acquire(
     'nats',
-    () => createNatsLink(config, { name: `sync-${region}`, log }),
+    () => createNatsLink(config, { name: `sync-${region}`, region, log }),
     (open) => within(closerMs, open.close()),
   )
   const metrics = createSyncMetrics(registry, () => link.isConnected())

@@ -13,7 +13,9 @@ import {
   type NatsConnection,
   nkeyAuthenticator,
 } from 'nats'
+import type { RegionId } from '../core/policy.ts'
 import { QuotaError } from '../errors.ts'
+import { inboxPrefix } from '../protocol/subjects.ts'
 import type { Secret } from '../runtime/env.ts'
 import type { Logger } from '../runtime/logger.ts'
 
@@ -44,6 +46,8 @@ export interface NatsLinkOptions {
   readonly url: string
   /** Shown in the server's list of connections. */
   readonly name: string
+  /** The region that asks by it, whose answers nobody else may hear; without it, an inbox that any may listen to. */
+  readonly region?: RegionId | undefined
   /** How it says who it is, and whom it believes; without it, what the URL says. */
   readonly security?: NatsSecurity
   readonly log: Logger
@@ -237,6 +241,7 @@ function connectionOptions(options: NatsLinkOptions): ConnectionOptions {
       pass: decodeURIComponent(password),
     }),
     ...securityOptions(options.security),
+    ...(options.region !== undefined && { inboxPrefix: inboxPrefix(options.region) }),
     name: options.name,
     maxReconnectAttempts: -1,
     reconnectTimeWait: RECONNECT_WAIT_MS,

@@ -19,6 +19,7 @@ import {
 import {
   ADMIN_QUEUE,
   INCARNATION_SUBJECTS,
+  mayBeAnsweredAt,
   POLICY_CHANGES_SUBJECT,
   POLICY_REVISION_SUBJECT,
   regionOfSubject,
@@ -130,6 +131,13 @@ export class PolicyPublisher {
   }
 
   async #answer(kind: QuestionKind, message: Msg, reply: () => Promise<string>): Promise<void> {
+    const region = kind === 'changes' ? null : regionOfSubject(message.subject)
+    if (!mayBeAnsweredAt(message.reply, region)) {
+      // Nothing is done either: who asks without listening has no use for it.
+      this.#options.onAnswer?.(kind, 'refused')
+      this.#failures.failed(new Error(`${message.subject} asked for an answer at another's place`))
+      return
+    }
     try {
       message.respond(await reply())
       this.#options.onAnswer?.(kind, 'answered')

@@ -1,8 +1,7 @@
 import type { z } from 'zod'
 import { pem, type Secret, secret } from '../runtime/env.ts'
-import type { Logger } from '../runtime/logger.ts'
 import { refuseUnusableTls } from '../runtime/tls.ts'
-import { NatsLink, type NatsSecurity } from './client.ts'
+import { NatsLink, type NatsLinkOptions, type NatsSecurity } from './client.ts'
 
 /** Environment variables by which a service is known to NATS, and knows it. Each can be a file: `NATS_CA_FILE`. */
 export const natsSecurityEnv = {
@@ -36,10 +35,10 @@ export function natsSecurity(config: NatsSecurityConfig): NatsSecurity {
   return { nkeySeed, ca, cert, key }
 }
 
-/** A link by these settings, not started yet. `name` is shown in the server's list of connections. */
+/** A link by these settings, not started yet. `name` and `region` are as of `NatsLinkOptions`. */
 export function createNatsLink(
   config: NatsSecurityConfig & { readonly NATS_URL: string },
-  options: { readonly name: string; readonly log: Logger },
+  options: Pick<NatsLinkOptions, 'name' | 'region' | 'log'>,
 ): NatsLink {
   return new NatsLink({ url: config.NATS_URL, security: natsSecurity(config), ...options })
 }

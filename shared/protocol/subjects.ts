@@ -10,6 +10,7 @@ import type { RegionId } from '../core/policy.ts'
 const ROOT = 'quotaplane.v1'
 const STATE_PREFIX = `${ROOT}.state.`
 const SYNC_PREFIX = `${ROOT}.sync.`
+const INBOXES = '_INBOX.'
 
 /**
  * What a region may be called; the same rule where regions are registered.
@@ -81,6 +82,23 @@ export function factsSubject(region: RegionId): string {
 /** Where `region` asks for tokens of long windows. */
 export function stockSubject(region: RegionId): string {
   return `${ROOT}.stock.${regionToken(region)}`
+}
+
+/** Where answers to the questions of `region` arrive. Its server lets no other region listen there. */
+export function inboxPrefix(region: RegionId): string {
+  return `${INBOXES}${regionToken(region)}`
+}
+
+/**
+ * Whether a question may be answered at `reply`: an inbox, and where it was asked in the name of `region`, not that of
+ * another one. Admin may publish its answers anywhere, so whoever asks could otherwise have it speak as any region, or
+ * hand what one region was given to a second.
+ */
+export function mayBeAnsweredAt(reply: string | undefined, region: RegionId | null): boolean {
+  if (reply === undefined || !reply.startsWith(INBOXES)) return false
+  const [owner = ''] = reply.slice(INBOXES.length).split('.')
+  // Whoever has no inbox of a region's name has one by a random name, in capitals.
+  return region === null || owner === region || !REGION_PATTERN.test(owner)
 }
 
 /** The region that a subject of one region names; null when it names none. */

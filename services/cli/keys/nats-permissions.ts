@@ -5,6 +5,7 @@ import {
   FACTS_SUBJECTS,
   factsSubject,
   INCARNATION_SUBJECTS,
+  inboxPrefix,
   incarnationSubject,
   POLICY_CHANGES_SUBJECT,
   POLICY_REVISION_SUBJECT,
@@ -18,13 +19,10 @@ import {
   syncSubject,
 } from '../../../shared/protocol/subjects.ts'
 
-/** Where replies arrive; nobody may publish there but as the answer to a question. */
-const REPLIES = '_INBOX.>'
-
 /**
  * The `authorization` of the NATS of one region: its own daemons and the admins, known by nkeys (public keys), each
- * with the subjects that it needs. A daemon can publish as its own region alone, so a key that leaks in one region
- * is no way to speak for another.
+ * with the subjects that it needs. A daemon can publish as its own region alone, and hears the answers to its own region
+ * alone, so a key that leaks in one region is no way to speak for another. Admins ask nothing.
  */
 export function natsAuthorization(options: {
   readonly region: RegionId
@@ -54,7 +52,7 @@ authorization {
           COUNT_SUBJECTS,
           syncSubject(region),
           POLICY_REVISION_SUBJECT,
-          REPLIES,
+          `${inboxPrefix(region)}.>`,
         ])}
       }
     }
@@ -69,7 +67,6 @@ authorization {
           POLICY_CHANGES_SUBJECT,
           INCARNATION_SUBJECTS,
           STOCK_SUBJECTS,
-          REPLIES,
         ])}
         allow_responses: true
       }

@@ -3,6 +3,7 @@ import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import type { NatsConnection } from 'nats'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { writeKeys } from '../../../services/cli/keys/write-keys.ts'
 import type { RegionRecord } from '../../../shared/core/ledger/types.ts'
@@ -11,7 +12,14 @@ import { NatsPolicyClient } from '../../../shared/nats/policy-client.ts'
 import { PolicyPublisher } from '../../../shared/nats/policy-publisher.ts'
 import { NatsRecordBus } from '../../../shared/nats/record-bus.ts'
 import { natsSecurity } from '../../../shared/nats/settings.ts'
-import { stateSubject, stockSubject } from '../../../shared/protocol/subjects.ts'
+import {
+  inboxPrefix,
+  incarnationSubject,
+  POLICY_CHANGES_SUBJECT,
+  STATE_SUBJECTS,
+  stateSubject,
+  stockSubject,
+} from '../../../shared/protocol/subjects.ts'
 import { Secret } from '../../../shared/runtime/env.ts'
 import { createLogger } from '../../../shared/runtime/logger.ts'
 import { aPolicy, MemoryPlane } from '../../support/memory-plane.ts'
@@ -28,8 +36,9 @@ let server: NatsServer
 let links: NatsLink[] = []
 
 const read = (name: string): Promise<string> => readFile(join(folder, name), 'utf8')
-const open = (security?: NatsSecurity): NatsLink => {
-  const link = new NatsLink({ url: server.url, name: 'test', log, ...(security && { security }) })
+const open = (security?: NatsSecurity, region?: string): NatsLink => {
+  const who = { name: 'test', region, log }
+  const link = new NatsLink({ url: server.url, ...who, ...(security && { security }) })
   links.push(link)
   return link
 }
@@ -84,7 +93,7 @@ describe('nkeys of quotaplane keys create', () => {
       onSendFailed() {},
     })
     adminBus.onRecord((record) => heard.push(record))
-    const syncLink = open(await nkeyOf(EU))
+    const syncLink = open(await nkeyOf(EU), EU)
     const bus = new NatsRecordBus(syncLink, { region: EU, onRefused() {}, onSendFailed() {} })
     const hints: number[] = []
     const client = new NatsPolicyClient(syncLink, () => {})
@@ -110,7 +119,7 @@ describe('nkeys of quotaplane keys create', () => {
       connection.subscribe(stateSubject(US), { callback: note })
       connection.subscribe(stateSubject(EU), { callback: note })
     })
-    const sync = open(await nkeyOf(EU))
+    const sync = open(await nkeyOf(EU), EU)
     await whenConnected(listener, sync)
     const [payload = new Uint8Array()] = payloadsOf(aRecord({ from: US }))
     sync.publish(stateSubject(US), payload)
@@ -123,6 +132,61 @@ describe('nkeys of quotaplane keys create', () => {
       expect(heard).toContain(stateSubject(EU))
     })
     expect(heard).not.toContain(stateSubject(US))
+  })
+
+  it('lets a region neither hear answers to another, nor have admin answer in its place', async () => {
+    const asked: string[] = []
+    const outcomes: string[] = []
+    const plane = new MemoryPlane([US, EU])
+    const adminLink = open(await nkeyOf('admin'))
+    new PolicyPublisher({
+      link: adminLink,
+      log,
+      source: {
+        readChanges: (query) => plane.readChanges(query),
+        takeIncarnation(question) {
+          asked.push(question.region)
+          return plane.takeIncarnation(question)
+        },
+        answerStock(region, question) {
+          asked.push(region)
+          return plane.answerStock(region, question)
+        },
+      },
+      onAnswer: (kind, outcome) => outcomes.push(`${kind} ${outcome}`),
+    })
+    const heard: string[] = []
+    let connection: NatsConnection | undefined
+    adminLink.use((open) => {
+      open.subscribe(STATE_SUBJECTS, { callback: (_, { subject }) => heard.push(subject) })
+    })
+    const sync = open(await nkeyOf(EU), EU)
+    sync.use((open) => {
+      connection = open
+    })
+    await whenConnected(adminLink, sync)
+    for (const subject of ['_INBOX.>', `${inboxPrefix(US)}.>`]) {
+      connection?.subscribe(subject, { callback: () => {} })
+      await vi.waitFor(() => {
+        const refusals = server.log().match(/Subscription Violation.*/g) ?? []
+        expect(refusals.some((line) => line.includes(`"${subject}"`))).toBe(true)
+      })
+    }
+    const changes = JSON.stringify({ v: 1, since: 0, format: 1 })
+    const incarnation = JSON.stringify({ v: 1, requestId: 'r', atLeast: 0 })
+    const stock = JSON.stringify({ v: 1, question: 'q', windows: [], asks: [] })
+    const ask = (subject: string, payload: string, reply: string): void =>
+      connection?.publish(subject, payload, { reply })
+    ask(POLICY_CHANGES_SUBJECT, changes, stateSubject(US))
+    ask(incarnationSubject(EU), incarnation, incarnationSubject(US))
+    ask(stockSubject(EU), stock, `${inboxPrefix(US)}.guessed.1`)
+    await vi.waitFor(() => expect(outcomes).toHaveLength(3))
+    expect(outcomes).toEqual(['changes refused', 'incarnation refused', 'stock refused'])
+    expect(asked).toEqual([])
+    expect(heard).toEqual([])
+    // And what it asks for itself is answered.
+    await sync.request(stockSubject(EU), stock, 2_000)
+    expect(asked).toEqual([EU])
   })
 
   it.each(['no key', 'the key of another region'])('does not let in who has %s', async (who) => {

@@ -69,7 +69,7 @@ export function startDaemon(options: {
   readonly natsUrl: string
 }): TestDaemon {
   const { region, redisUrl, natsUrl } = options
-  const link = new NatsLink({ url: natsUrl, name: region, log })
+  const link = new NatsLink({ url: natsUrl, name: region, region, log })
   const registry = createRegistry({ region }, false)
   const metrics = createSyncMetrics(registry, () => link.isConnected())
   const connections: { close(): Promise<void> }[] = []
