@@ -2,9 +2,10 @@ import { availableParallelism } from 'node:os'
 import { z } from 'zod'
 import { IPV6_PREFIX_MAX, IPV6_PREFIX_MIN } from '../../shared/core/client-address.ts'
 import { HEADER_FAMILIES, parseHeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
+import { REGION_PATTERN } from '../../shared/protocol/subjects.ts'
 import { CHECK_DEADLINE_MS } from '../../shared/redis/check-store.ts'
 import { redisEnv, refuseUnusableRedis } from '../../shared/redis/settings.ts'
-import { durationMs, logLevel, pem, port, Secret, secret } from '../../shared/runtime/env.ts'
+import { durationMs, logLevel, longSecret, pem, port, secret } from '../../shared/runtime/env.ts'
 import { listenerNames, refuseUnusableTls } from '../../shared/runtime/tls.ts'
 import { tracingEnv } from '../../shared/runtime/tracing/settings.ts'
 
@@ -13,12 +14,6 @@ const headerFamilies = z.string().refine((text) => parseHeaderChoice(text) !== n
 })
 
 const DEBUG_TOKEN_LENGTH_MIN = 16
-
-/** Guessing is not slowed down, so it must be long. */
-const debugToken = z
-  .string()
-  .min(DEBUG_TOKEN_LENGTH_MIN, `must have at least ${DEBUG_TOKEN_LENGTH_MIN} characters`)
-  .transform((text) => new Secret(text))
 
 /** More processes than any host has processors. */
 const WORKERS_MAX = 256
@@ -34,7 +29,7 @@ const settings = z.object({
   ENFORCER_TLS_CLIENT_CA: pem.optional(),
   /** Processes that share the ports, 0: one a processor; `--workers` says the same. */
   ENFORCER_WORKERS: z.coerce.number().int().min(0).max(WORKERS_MAX).default(1),
-  REGION: z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be a region name such as us-east-1'),
+  REGION: z.string().regex(REGION_PATTERN, 'must be a region name such as us-east-1'),
   ...redisEnv,
   /**
    * How long Redis may be silent before the failure behaviour of a check's policies decides. Each time-out may admit
@@ -54,7 +49,7 @@ const settings = z.object({
     .max(IPV6_PREFIX_MAX)
     .default(64),
   /** Who sends it may see a sample of decisions; without it nobody may. */
-  ENFORCER_DEBUG_TOKEN: debugToken.optional(),
+  ENFORCER_DEBUG_TOKEN: longSecret(DEBUG_TOKEN_LENGTH_MIN).optional(),
   LOG_LEVEL: logLevel.default('info'),
   /** One bound for everything that shutting down does, the drain delay included. */
   SHUTDOWN_DEADLINE_MS: durationMs.default(10_000),
@@ -67,6 +62,18 @@ const settings = z.object({
 export const enforcerEnv = settings.superRefine((config, ctx) => {
   refuseUnusableRedis(config, ctx)
   refuseUnusableTls(config, listenerNames('ENFORCER'), ctx)
+  const refuse = (name: string, message: string): void => {
+    ctx.addIssue({ code: 'custom', path: [name], message })
+  }
+  if (config.DRAIN_DELAY_MS >= config.SHUTDOWN_DEADLINE_MS) {
+    refuse(
+      'DRAIN_DELAY_MS',
+      'must be below SHUTDOWN_DEADLINE_MS, which bounds all of shutting down',
+    )
+  }
+  if (config.ENFORCER_PORT !== 0 && config.ENFORCER_PORT === config.ENFORCER_GRPC_PORT) {
+    refuse('ENFORCER_GRPC_PORT', 'must be another port than ENFORCER_PORT')
+  }
 })
 
 export type EnforcerConfig = Readonly<z.infer<typeof enforcerEnv>>

@@ -1,4 +1,4 @@
-import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
+import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import type { Clock } from '../../shared/runtime/clock.ts'
 import { useHealth } from '../../shared/runtime/health.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
@@ -28,10 +28,12 @@ export interface SyncAppOptions {
 export function createSyncApp(options: SyncAppOptions): FastifyInstance {
   const { service, isBusConnected, isRunning, registry, log } = options
   const { daemon, memory, feed } = service
-  const loggerInstance: FastifyBaseLogger = log
+  // Fastify's own line about listening would be a second one.
+  const level = log.isLevelEnabled('info') ? 'warn' : log.level
+  const loggerInstance: FastifyBaseLogger = log.child({}, { level })
   const app = Fastify({
     loggerInstance,
-    disableRequestLogging: true,
+    logController: new LogController({ disableRequestLogging: true }),
     forceCloseConnections: true,
     ...(options.tls && { https: serverTls(options.tls) }),
   })

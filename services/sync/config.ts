@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { natsSecurityEnv, refuseUnusableNats } from '../../shared/nats/settings.ts'
+import { natsSecurityEnv, natsUrl, refuseUnusableNats } from '../../shared/nats/settings.ts'
 import { REGION_PATTERN } from '../../shared/protocol/subjects.ts'
 import { redisEnv, refuseUnusableRedis } from '../../shared/redis/settings.ts'
 import { durationMs, logLevel, pem, port, secret } from '../../shared/runtime/env.ts'
@@ -10,7 +10,7 @@ const settings = z.object({
   REGION: z.string().regex(REGION_PATTERN, 'must be lower-case letters, digits and hyphens'),
   ...redisEnv,
   /** One or more URLs, separated by commas. */
-  NATS_URL: z.string().regex(/^(nats|tls):\/\//, 'must be a nats:// URL'),
+  NATS_URL: natsUrl,
   ...natsSecurityEnv,
   SYNC_HOST: z.string().min(1).default('0.0.0.0'),
   SYNC_PORT: port.default(7080),

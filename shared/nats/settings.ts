@@ -1,7 +1,19 @@
-import type { z } from 'zod'
+import { nkeys } from 'nats'
+import { z } from 'zod'
 import { pem, type Secret, secret } from '../runtime/env.ts'
 import { refuseUnusableTls } from '../runtime/tls.ts'
 import { NatsLink, type NatsLinkOptions, type NatsSecurity } from './client.ts'
+
+/** One or more servers of one region's NATS. */
+export const natsUrl = z
+  .string()
+  .refine((text) => text.split(',').every((one) => isNatsUrl(one.trim())), {
+    error: 'must be a nats:// or tls:// URL with a host; several, separated by commas',
+  })
+
+function isNatsUrl(text: string): boolean {
+  return URL.canParse(text) && /^(nats|tls):\/\/[^/?#]/.test(text)
+}
 
 /** Environment variables by which a service is known to NATS, and knows it. Each can be a file: `NATS_CA_FILE`. */
 export const natsSecurityEnv = {
@@ -18,12 +30,25 @@ interface NatsSecurityConfig {
   readonly NATS_KEY?: Secret | undefined
 }
 
-/** Refuses certificates that could not be used. */
+/** Refuses a seed and certificates that could not be used: the service would start, and never connect. */
 export function refuseUnusableNats(
   config: NatsSecurityConfig,
   ctx: Pick<z.RefinementCtx, 'addIssue'>,
 ): void {
   refuseUnusableTls({ ...config }, { cert: 'NATS_CERT', key: 'NATS_KEY', ca: 'NATS_CA' }, ctx)
+  if (config.NATS_NKEY_SEED === undefined || isUserSeed(config.NATS_NKEY_SEED)) return
+  const message = 'is no seed of a user; give what `quotaplane keys create` wrote into nats-….seed'
+  ctx.addIssue({ code: 'custom', path: ['NATS_NKEY_SEED'], message })
+}
+
+function isUserSeed(seed: Secret): boolean {
+  try {
+    const pair = nkeys.fromSeed(new TextEncoder().encode(seed.reveal()))
+    return pair.getPublicKey().startsWith('U')
+  } catch {
+    // What is wrong with it may quote it.
+    return false
+  }
 }
 
 /** What `NatsLink` takes of those variables. Throws when a certificate comes without its key, or a key alone. */

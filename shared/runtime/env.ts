@@ -26,6 +26,13 @@ export const secret = z
   .string()
   .min(1)
   .transform((value) => new Secret(value))
+/** A secret of at least so many characters: guessing it is not slowed down. */
+export function longSecret(lengthMin: number) {
+  return z
+    .string()
+    .min(lengthMin, `must have at least ${lengthMin} characters`)
+    .transform((value) => new Secret(value))
+}
 /** A certificate or key as PEM text; in practice given as a file, by `…_FILE`. */
 export const pem = z
   .string()
@@ -52,7 +59,7 @@ export function readEnv<Shape extends z.ZodRawShape>(
       return value ? [[name, value]] : []
     }),
   )
-  const parsed = schema.safeParse(given)
+  const parsed = schema.safeParse(given, { error: wordsFor })
   if (parsed.success && unreadable.length === 0) return Object.freeze(parsed.data)
   const refused = parsed.error?.issues.filter(
     (issue) =>
@@ -63,6 +70,23 @@ export function readEnv<Shape extends z.ZodRawShape>(
     ...(refused ?? []).map((issue) => `  ${issue.path.join('.')}: ${issue.message}`),
   ]
   throw new Error(`the environment is not usable:\n${problems.join('\n')}`)
+}
+
+/** What is wrong, where the setting has no words of its own for it, and so what to write instead. */
+function wordsFor(issue: z.core.$ZodRawIssue): string | undefined {
+  switch (issue.code) {
+    case 'invalid_type':
+      if (issue.input === undefined) return 'missing; docs/settings.md says what it is'
+      return issue.expected === 'number' ? 'must be a number' : 'must be a whole number'
+    case 'too_small':
+      return `must be at least ${issue.minimum}`
+    case 'too_big':
+      return `must be at most ${issue.maximum}`
+    case 'invalid_value':
+      return `must be one of ${issue.values.join(', ')}`
+    default:
+      return undefined
+  }
 }
 
 /** As `readEnv`, for a program that is starting: a problem is printed without a stack trace, and ends it with 1. */

@@ -8,7 +8,7 @@ import { type NatsServer, startNats } from '../support/nats-server.ts'
 import { type PostgresServer, startPostgres } from '../support/postgres-server.ts'
 
 /** Admin as it is deployed: the built program, real sockets, signals, and its servers away and back. */
-const TOKEN = 'e2e-token'
+const TOKEN = 'token-of-the-e2e-test'
 
 let postgres: PostgresServer
 let nats: NatsServer

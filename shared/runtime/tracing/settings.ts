@@ -1,7 +1,7 @@
 /** The environment variables of OpenTelemetry that the services heed, by the names of its specification. */
+import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { z } from 'zod'
-import type { Secret } from '../env.ts'
-import { durationMs, secret } from '../env.ts'
+import { durationMs, Secret } from '../env.ts'
 
 const endpoint = z.string().regex(/^https?:\/\/\S+$/, {
   error: 'must be an http:// or https:// URL, such as http://127.0.0.1:4318',
@@ -16,6 +16,35 @@ const SAMPLERS = [
   'parentbased_traceidratio',
 ] as const
 
+const pairs = z.string().refine(arePairs, {
+  error: 'must be name=value pairs, separated by commas',
+})
+
+/** What cannot be sent would fail with every batch, for as long as the service runs. */
+const collectorFields = z
+  .string()
+  .refine((text) => arePairs(text) && areHeaderFields(pairsOf(text)), {
+    error: 'must be name=value pairs that can be HTTP header fields, separated by commas',
+  })
+  .transform((text) => new Secret(text))
+
+function arePairs(text: string): boolean {
+  return text.split(',').every((pair) => pair.trim() === '' || /^[^=]*[^=\s][^=]*=/.test(pair))
+}
+
+function areHeaderFields(fields: Readonly<Record<string, string>>): boolean {
+  try {
+    for (const [name, value] of Object.entries(fields)) {
+      validateHeaderName(name)
+      validateHeaderValue(name, value)
+    }
+    return true
+  } catch {
+    // What is wrong with it would quote it.
+    return false
+  }
+}
+
 export const tracingEnv = {
   /** Tracing is on where this, or the next one, is set. */
   OTEL_EXPORTER_OTLP_ENDPOINT: endpoint.optional(),
@@ -26,7 +55,7 @@ export const tracingEnv = {
     })
     .default('http/protobuf'),
   /** `name=value` pairs separated by commas, such as a token of the collector. */
-  OTEL_EXPORTER_OTLP_HEADERS: secret.optional(),
+  OTEL_EXPORTER_OTLP_HEADERS: collectorFields.optional(),
   OTEL_EXPORTER_OTLP_TIMEOUT: durationMs.default(10_000),
   /** How long spans gather before they are sent. */
   OTEL_BSP_SCHEDULE_DELAY: durationMs.default(5_000),
@@ -37,7 +66,7 @@ export const tracingEnv = {
   OTEL_TRACES_SAMPLER_ARG: z.coerce.number().min(0).max(1).optional(),
   OTEL_SERVICE_NAME: z.string().min(1).optional(),
   /** `name=value` pairs separated by commas, percent-encoded. */
-  OTEL_RESOURCE_ATTRIBUTES: z.string().optional(),
+  OTEL_RESOURCE_ATTRIBUTES: pairs.optional(),
 }
 
 /** Those variables as they were read. */

@@ -158,7 +158,7 @@ describe('nkeys of quotaplane keys create', () => {
     const heard: string[] = []
     let connection: NatsConnection | undefined
     adminLink.use((open) => {
-      open.subscribe(STATE_SUBJECTS, { callback: (_, { subject }) => heard.push(subject) })
+      open.subscribe(STATE_SUBJECTS, { callback: (_, { subject }) => void heard.push(subject) })
     })
     const sync = open(await nkeyOf(EU), EU)
     sync.use((open) => {

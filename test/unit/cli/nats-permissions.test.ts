@@ -12,7 +12,9 @@ const [syncPublish, syncSubscribe, adminPublish, adminSubscribe] = lists.map((l)
 
 /** Every subject of one region, by its function; and every subject that names all. */
 const ofRegion = Object.entries(subjects).flatMap(([name, make]) =>
-  typeof make === 'function' && /^[a-z]+Subject$/.test(name) ? [make(REGION) as string] : [],
+  typeof make === 'function' && /^[a-z]+Subject$/.test(name)
+    ? [(make as (region: string) => string)(REGION)]
+    : [],
 )
 const constants = Object.values(subjects)
   .map((value) => (typeof value === 'string' ? value : ''))

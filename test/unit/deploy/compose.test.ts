@@ -9,6 +9,7 @@ import { adminEnv } from '../../../services/admin/config.ts'
 import { writeKeys } from '../../../services/cli/keys/write-keys.ts'
 import { enforcerEnv } from '../../../services/enforcer/config.ts'
 import { syncEnv } from '../../../services/sync/config.ts'
+import { contentOf } from '../../support/setting-files.ts'
 
 /** No container engine runs here, so what the compose file and the Dockerfile say is compared with the code. */
 
@@ -64,7 +65,7 @@ describe('docker-compose.multi-region.yml', () => {
       const values = Object.fromEntries(
         Object.entries(service.environment).map(([variable, value]) => {
           const setting = variable.replace(/_FILE$/, '')
-          return setting === variable ? [variable, value] : [setting, 'the content of a file']
+          return setting === variable ? [variable, value] : [setting, contentOf(setting)]
         }),
       )
       expect(

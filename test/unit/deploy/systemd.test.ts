@@ -8,6 +8,7 @@ import { findProgram } from '../../../services/cli/plane/programs.ts'
 import { enforcerEnv } from '../../../services/enforcer/config.ts'
 import { syncEnv } from '../../../services/sync/config.ts'
 import { readEnv } from '../../../shared/runtime/env.ts'
+import { contentOf } from '../../support/setting-files.ts'
 
 const SCHEMAS = { enforcer: enforcerEnv, sync: syncEnv, admin: adminEnv }
 type Service = keyof typeof SCHEMAS
@@ -65,7 +66,10 @@ describe('deploy/systemd', () => {
         if (name === undefined) continue
         expect(credentials).toContainEqual([credential, `/etc/quotaplane/${service}/${credential}`])
         const path = join(folder, String(credential))
-        writeFileSync(path, name === 'DATABASE_URL' ? 'postgresql://quotaplane@db/plane' : 'secret')
+        writeFileSync(
+          path,
+          name === 'DATABASE_URL' ? 'postgresql://quotaplane@db/plane' : contentOf(name),
+        )
         settings[`${name}_FILE`] = path
       }
       expect(credentials.length).toBe(
