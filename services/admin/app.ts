@@ -146,6 +146,7 @@ function protectedRoutes(v1: FastifyInstance, options: AdminAppOptions): void {
     if (options.isPrepared()) return
     throw new QuotaError('QUOTA_DATABASE_UNAVAILABLE', 'Postgres has not answered since the start')
   })
+  takeNoOtherQuery(v1)
   useOneChange(v1, options)
   domainRoutes(v1, options)
   policyRoutes(v1, options)
@@ -163,6 +164,13 @@ function protectedRoutes(v1: FastifyInstance, options: AdminAppOptions): void {
   lagRoutes(v1, options)
   streamRoutes(v1, options)
   tokenRoutes(v1, options, options.access.tokens)
+}
+
+/** A query that a route does not know is refused: `?dryrun=true`, misspelt, must not carry a change out. */
+function takeNoOtherQuery(v1: FastifyInstance): void {
+  v1.addHook('onRoute', (route) => {
+    route.schema = { querystring: z.strictObject({}), ...route.schema }
+  })
 }
 
 const TIME_FIX = 'give a time such as 2027-01-31T00:00:00Z, or leave it out'

@@ -100,7 +100,7 @@ function describeDryRun(route: RouteOptions): void {
     querystring:
       querystring instanceof z.ZodObject
         ? querystring.extend(dryRunShape)
-        : z.looseObject(dryRunShape),
+        : z.strictObject(dryRunShape),
     response: {
       ...answers,
       200: usual instanceof z.ZodType ? z.union([usual, planSchema]) : planSchema,

@@ -4,6 +4,7 @@
  */
 import { timingSafeEqual } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { z } from 'zod'
 import { QuotaError } from '../../../shared/errors.ts'
 import { digestOf, parseToken } from '../../../shared/postgres/token-format.ts'
 import type { Secret } from '../../../shared/runtime/env.ts'
@@ -161,9 +162,20 @@ function requireDomain(caller: Caller, req: FastifyRequest): void {
   )
 }
 
-/** Every domain that a request names, wherever it names it: all of them must be allowed. */
+/**
+ * Every domain that a request names, wherever its route takes one: all of them must be allowed.
+ *
+ * What a route does not take is not looked at, though it is there: a handler that knows of no domain touches them all,
+ * whichever a query or a body speaks of.
+ */
 function domainsOf(req: FastifyRequest): readonly string[] {
-  const places = [req.params, req.query, req.body, ...documentsOf(req.body)]
+  const { querystring, body } = req.routeOptions.schema ?? {}
+  const places = [
+    req.params,
+    ...(isTaken('domain', querystring) ? [req.query] : []),
+    ...(isTaken('domain', body) ? [req.body] : []),
+    ...(isTaken('documents', body) ? documentsOf(req.body) : []),
+  ]
   return places.flatMap((place) =>
     typeof place === 'object' &&
     place !== null &&
@@ -172,6 +184,11 @@ function domainsOf(req: FastifyRequest): readonly string[] {
       ? [place.domain]
       : [],
   )
+}
+
+/** A shape that is not recognized takes nothing, so that the request is refused. */
+function isTaken(field: string, schema: unknown): boolean {
+  return schema instanceof z.ZodObject && field in schema.shape
 }
 
 /** Policies and domains that a request brings in lists. */

@@ -100,6 +100,40 @@ describe('a token', () => {
     expect(foreign[0]?.body.detail).toContain('limited to api')
   })
 
+  it('that is limited to domains gains nothing by naming one of them where the route takes none', async () => {
+    const { token, id } = await aToken({ scopes: ['quota:admin'], domains: ['api'] })
+    const rest = { name: 'unlimited', scopes: ['quota:admin'] }
+    const bodies: readonly (readonly ['GET' | 'PUT' | 'POST' | 'DELETE', string, object?])[] = [
+      ['GET', '/v1/revisions'],
+      ['GET', '/v1/revisions/1'],
+      ['GET', '/v1/revisions/1/diff'],
+      ['GET', '/v1/doctor'],
+      ['GET', '/v1/tokens'],
+      ['GET', `/v1/tokens/${id}`],
+      ['POST', '/v1/revisions/1/rollback'],
+      ['POST', '/v1/revisions/1/rollback', { domain: 'api' }],
+      ['POST', '/v1/tokens', rest],
+      ['POST', '/v1/tokens', { ...rest, domains: ['api'] }],
+      ['POST', '/v1/tokens', { ...rest, domains: [{ domain: 'api' }] }],
+      ['DELETE', `/v1/tokens/${id}`],
+      ['DELETE', `/v1/tokens/${id}`, { domain: 'api' }],
+      ['PUT', '/v1/regions/ap-south-1', { domain: 'api' }],
+      ['DELETE', '/v1/regions/us-east-1', { domain: 'api' }],
+      ['POST', '/v1/regions/us-east-1/drain', { domain: 'api' }],
+      ['POST', '/v1/regions/us-east-1/resume', { documents: [{ domain: 'api' }] }],
+      ['POST', '/v1/regions/us-east-1/remove', { domain: 'api' }],
+    ]
+    const { body: before } = await admin.call('GET', '/v1/revisions')
+    for (const [method, url, body] of bodies) {
+      for (const query of ['', '?domain=api', '?domain=api&dryRun=true', '?dryRun=true']) {
+        const { status } = await callAs(token, method, `${url}${query}`, body)
+        expect([400, 403], `${method} ${url}${query} ${JSON.stringify(body)}`).toContain(status)
+      }
+    }
+    expect((await admin.call('GET', '/v1/revisions')).body).toEqual(before)
+    expect((await callAs(token, 'GET', '/v1/whoami')).status).toBe(200)
+  })
+
   it('is refused within seconds of its revocation, and at once where it was revoked', async () => {
     const { id, token } = await aToken({ scopes: ['quota:read'] })
     const other = await startAdmin({ url: admin.url })
