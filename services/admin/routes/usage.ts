@@ -35,8 +35,12 @@ const tags = ['usage']
 const key = z.string().min(1).max(COUNTER_NAME_LENGTH_MAX)
 const instant = z.iso.datetime({ offset: true, error: NO_TIME })
 
-const topCursor = z.tuple([z.number().int(), z.number().int(), z.number().int(), key])
-const historyCursor = z.tuple([z.number().int().min(0), z.number().int().min(0)])
+/** The last that RFC 3339 can write; what a cursor says is written so in the answer. */
+const LAST_INSTANT_MS = Date.UTC(9999, 11, 31, 23, 59, 59)
+
+const instantMs = z.number().int().min(0).max(LAST_INSTANT_MS)
+const topCursor = z.tuple([instantMs, z.number().int(), z.number().int(), key])
+const historyCursor = z.tuple([instantMs, instantMs])
 
 /** Usage by key and over time. */
 export function usageRoutes(root: FastifyInstance, deps: AdminDeps): void {
@@ -186,7 +190,8 @@ function decodeSpan(
   const askedTo = query.to === undefined ? latestMs : Date.parse(query.to)
   const toMs = Math.min(latestMs, Math.ceil(askedTo / slotMs) * slotMs)
   const askedFrom = query.from === undefined ? toMs - usualMs : Date.parse(query.from)
-  const fromMs = Math.max(latestMs - keptMs, Math.floor(askedFrom / slotMs) * slotMs, 0)
+  const startMs = Math.min(latestMs, Math.floor(askedFrom / slotMs) * slotMs)
+  const fromMs = Math.max(latestMs - keptMs, startMs, 0)
   return { fromMs, toMs: Math.max(fromMs, toMs) }
 }
 

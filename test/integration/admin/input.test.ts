@@ -222,3 +222,87 @@ describe('the OpenAPI document', () => {
     expect(queries).toEqual(expect.arrayContaining(['dryRun', 'idempotency-key']))
   })
 })
+
+describe('a query', () => {
+  it('that no route knows is refused by its name, so that a misspelt dryRun carries nothing out', async () => {
+    const body = aPolicy({ domain: 'misspelt' })
+    const asked = [
+      await admin.call('POST', '/v1/policies?dryrun=true', body),
+      await admin.call('POST', '/v1/policies?dry-run=true', body),
+      await admin.call('POST', '/v1/revisions/1/rollback?dry_run=true'),
+      await admin.call('GET', '/v1/whoami?domain=api'),
+      await admin.call('GET', '/v1/regions?limit=1'),
+    ]
+    for (const { status, body: refusal } of asked) {
+      expect(status).toBe(400)
+      expect(refusal.errors[0]).toMatchObject({ message: 'is not a field of this object' })
+    }
+    expect(asked.map(({ body: { errors } }) => errors[0].field)).toEqual([
+      'dryrun',
+      'dry-run',
+      'dry_run',
+      'domain',
+      'limit',
+    ])
+    expect((await admin.call('GET', '/v1/policies?domain=misspelt')).body.items).toEqual([])
+  })
+})
+
+describe('a cursor of one’s own making', () => {
+  const cursor = (...parts: unknown[]) => Buffer.from(JSON.stringify(parts)).toString('base64url')
+  const far = Number.MAX_SAFE_INTEGER
+  const history = '/v1/usage/history?domain=api&policy=per-tenant'
+  const cursors: readonly (readonly [path: string, cursor: string])[] = [
+    ['/v1/usage/top?', cursor(far, 0, 0, 'x')],
+    ['/v1/usage/top?', cursor(-far, 0, 0, 'x')],
+    ['/v1/usage/top?', cursor(0, far, -far, 'x')],
+    [`${history}&`, cursor(far, far)],
+    [`${history}&`, cursor(0, far)],
+    [`${history}&`, cursor(8e15, 1)],
+    [`${history}&resolution=hour&limit=1000&`, cursor(0, Date.UTC(9999, 11, 31))],
+    ['/v1/audit?', cursor(far)],
+    ['/v1/revisions?', cursor(far)],
+    ['/v1/emergency-actions?', cursor(-far)],
+    ['/v1/policies?', cursor('zz', 'zz')],
+    ['/v1/domains?', cursor({ domain: 'a' })],
+  ]
+  it.each(cursors)('of %s%s is refused or shows a page, and fails nowhere', async (path, text) => {
+    await put(aPolicy())
+    await admin.follower.stepOnce()
+    const { status, body } = await admin.call('GET', `${path}cursor=${text}`)
+    expect([200, 400]).toContain(status)
+    if (status === 400) expect(body.errors[0].field).toBe('cursor')
+  })
+
+  it('or a time beyond what RFC 3339 can write in UTC fails no history either', async () => {
+    await put(aPolicy())
+    await admin.follower.stepOnce()
+    for (const from of ['9999-12-31T23:59:59-23:59', '0000-01-01T00:00:00%2B23:59']) {
+      const answer = await admin.call('GET', `${history}&from=${from}&resolution=hour`)
+      expect(answer.status).toBe(200)
+    }
+  })
+})
+
+describe('a body that is nested beyond all reason', () => {
+  it.each([
+    ['POST', '/v1/policies', 'lists'],
+    ['POST', '/v1/apply', 'objects'],
+    ['POST', '/v1/emergency-actions', 'lists'],
+    ['POST', '/v1/tokens', 'objects'],
+    ['POST', '/v1/explain', 'lists'],
+    ['PUT', POLICY, 'objects'],
+  ] as const)('is refused by its field: %s %s of %s', async (method, url, of) => {
+    const [open, close] = of === 'lists' ? ['[', ']'] : ['{"a":', '}']
+    const deep = `${open.repeat(20_000)}1${close.repeat(20_000)}`
+    for (const payload of [deep, `{"domain":${deep}}`]) {
+      const headers = { 'content-type': 'application/json', 'if-none-match': '*' }
+      const answer = await admin.call(method, url, payload, headers)
+      expect(answer.status).toBe(400)
+      expect(answer.body.errors[0]).toMatchObject({
+        message: expect.stringContaining('levels deep'),
+        fix: expect.any(String),
+      })
+    }
+  })
+})
