@@ -11,7 +11,7 @@ import { unreachable } from '../../shared/core/assert.ts'
 import { CliError, EXIT } from './errors.ts'
 import { type Io, say } from './io.ts'
 import { type Live, Pulse } from './pulse.ts'
-import { table } from './table.ts'
+import { table, visible } from './table.ts'
 
 export const OUTPUT_FORMATS = ['table', 'json', 'yaml', 'name'] as const
 export type OutputFormat = (typeof OUTPUT_FORMATS)[number]
@@ -139,7 +139,7 @@ export function rendered(
       return ended(view.names)
     case 'table': {
       const lines = table(view.headers, view.rows)
-      return ended([...(headers ? lines : lines.slice(1)), ...(view.notes ?? [])])
+      return ended([...(headers ? lines : lines.slice(1)), ...(view.notes ?? []).map(visible)])
     }
     default:
       return unreachable(format)

@@ -26,6 +26,7 @@ import { addUsageCommand } from './commands/usage.ts'
 import { CliError, EXIT } from './errors.ts'
 import { addHelp } from './help.ts'
 import { type Io, say } from './io.ts'
+import { visible } from './table.ts'
 
 /** Runs one command line and resolves with the exit code; every failure is told on `io.err`. */
 export async function runProgram(args: readonly string[], io: Io): Promise<number> {
@@ -92,6 +93,6 @@ function exitCodeOf(err: unknown, io: Io): number {
   }
   if (io.signal.aborted) return EXIT.failure
   const message = err instanceof Error ? err.message : String(err)
-  say(io.err, `quotaplane: ${message}`)
+  say(io.err, `quotaplane: ${message.split('\n').map(visible).join('\n')}`)
   return err instanceof CliError ? err.exitCode : EXIT.failure
 }

@@ -13,7 +13,7 @@ import { durationWithin, spanOf } from '../durations.ts'
 import type { Io } from '../io.ts'
 import { outputFlags, show, type View, withOutput, withWatch } from '../output.ts'
 import { adminOf } from '../settings.ts'
-import { grouped } from '../table.ts'
+import { grouped, visible } from '../table.ts'
 import {
   adminFlags,
   positiveNumber,
@@ -242,7 +242,7 @@ function actionsView(actions: readonly EmergencyReply[]): View {
 /** An action in one line. */
 export function actionLine(action: EmergencyReply): string {
   const { id, kind, remainingSeconds, begunBy, reason } = action
-  return `emergency action ${id} is in force for ${spanOf(remainingSeconds)}: ${kind} ${whatOf(action)} (${begunBy}: ${reason})`
+  return `emergency action ${id} is in force for ${spanOf(remainingSeconds)}: ${kind} ${visible(`${whatOf(action)} (${begunBy}: ${reason})`)}`
 }
 
 function whatOf({ value, limit, factor, capacity, burst, split }: EmergencyReply): string {

@@ -27,6 +27,14 @@ describe('a view', () => {
     expect(rendered(VIEW, 'table', { headers: false })).toBe('us      1.2\nOne is silent.\n')
   })
 
+  it('shows control characters of others written out, so that none paints or hides a line', () => {
+    const forged = 'all clear\r\n7  fix  api/x \u001b[2K\u009b31m\u202egnorw'
+    const view = { ...VIEW, rows: [[forged, '1']], notes: [forged] }
+    const lines = rendered(view, 'table', { headers: false }).split('\n')
+    const written = 'all clear\\u000d\\u000a7  fix  api/x \\u001b[2K\\u009b31m\\u202egnorw'
+    expect(lines).toEqual([`${written}    1`, written, ''])
+  })
+
   it('of nothing prints no name at all', () => {
     expect(rendered({ ...VIEW, names: [] }, 'name', WITH_TITLES)).toBe('')
   })
