@@ -1,8 +1,8 @@
 import { AdminClient } from './admin-client.ts'
 import { findContext, tokenOf } from './contexts.ts'
 import { CliError, EXIT } from './errors.ts'
-import type { Io } from './io.ts'
-import { findLocalPlane } from './state-file.ts'
+import { type Io, say } from './io.ts'
+import { findLocalPlane, findLocalPlanes } from './state-file.ts'
 
 /** Where admin listens when nothing says otherwise. */
 const DEFAULT_ADMIN_URL = 'http://127.0.0.1:7070'
@@ -19,15 +19,17 @@ export interface PlaneFlags {
 
 /**
  * A client of the plane that a command means: its flags, else QUOTAPLANE_URL and QUOTAPLANE_TOKEN, else the context
- * (--context, QUOTAPLANE_CONTEXT, or the current one), else the local plane that `quotaplane up` left word of.
+ * (--context, QUOTAPLANE_CONTEXT, or the current one), else the local plane that `quotaplane up` left word of. Where
+ * several run here, says which of them it is, since that of another terminal may have been started meanwhile.
  *
- * A token that belongs to one plane is never sent to another.
+ * A token that belongs to one plane is never sent to another; that of a local plane goes to its own URL alone.
  */
 export function adminOf(flags: PlaneFlags, io: Io): AdminClient {
   const given = flags.adminUrl ?? io.env['QUOTAPLANE_URL']
   const known = given === undefined || given === '' ? knownPlane(flags.context, io) : null
   const url = httpUrl(given || known?.adminUrl || DEFAULT_ADMIN_URL, '--admin-url')
-  const token = flags.token ?? (io.env['QUOTAPLANE_TOKEN'] || known?.token) ?? null
+  const own = known?.token ?? findLocalPlanes(io.env).find((local) => local.url === url)?.token
+  const token = flags.token ?? (io.env['QUOTAPLANE_TOKEN'] || own) ?? null
   return new AdminClient({ url, token, signal: io.signal, reason: flags.reason })
 }
 
@@ -38,8 +40,16 @@ function knownPlane(
 ): { readonly adminUrl: string; readonly token: string | null } | null {
   const context = findContext(io.env, contextName(name, io))
   if (context !== null) return { adminUrl: context.adminUrl, token: tokenOf(context) }
-  const local = findLocalPlane(io.env)
-  return local === null ? null : { adminUrl: local.url, token: local.token }
+  const [local, ...others] = findLocalPlanes(io.env)
+  if (local === undefined) return null
+  if (others.length > 0) {
+    const rest = others.map(({ url }) => `--admin-url ${url}`).join(' or ')
+    say(
+      io.err,
+      `several planes run here; this is ${local.url}, started last: ${rest} means another`,
+    )
+  }
+  return { adminUrl: local.url, token: local.token }
 }
 
 function contextName(name: string | undefined, io: Io): string | undefined {

@@ -41,14 +41,19 @@ export function writeStateFile(env: Environment, plane: PlaneDescription): strin
 
 /** The local plane of this user that was started last and still runs; null when there is none. */
 export function findLocalPlane(env: Environment): LocalPlane | null {
+  return findLocalPlanes(env)[0] ?? null
+}
+
+/** The local planes of this user that still run, the one that was started last first. */
+export function findLocalPlanes(env: Environment): readonly LocalPlane[] {
   const folder = folderOf(env)
   const names = readNames(folder).filter((name) => name.startsWith(`${PREFIX}${userId()}-`))
-  const found = names
+  return names
     .map((name) => readStateFile(join(folder, name)))
     .filter((state) => state !== null)
     .filter(({ plane }) => isAlive(plane.pid))
     .sort((a, b) => b.writtenMs - a.writtenMs)
-  return found[0]?.plane ?? null
+    .map(({ plane }) => plane)
 }
 
 function folderOf(env: Environment): string {

@@ -1,10 +1,13 @@
-import { spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { spawn, spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { PlaneDescription } from '../../../services/cli/plane/topology.ts'
+import { runProgram } from '../../../services/cli/program.ts'
 import { findLocalPlane, writeStateFile } from '../../../services/cli/state-file.ts'
+import { serve } from '../client/http-server.ts'
+import { ioWith } from './fake-io.ts'
 
 let folder = ''
 beforeEach(() => {
@@ -48,6 +51,33 @@ describe('the word of a local plane', () => {
     const { pid } = spawnSync('true')
     writeStateFile({ XDG_RUNTIME_DIR: folder }, plane(pid))
     expect(findLocalPlane({ XDG_RUNTIME_DIR: folder })).toBeNull()
+  })
+
+  it('of several has commands say which they talk to, and each is reached by its URL with its own token', async () => {
+    const other = await serve((_turn, res, req) => {
+      const isOwn = req.headers.authorization === 'Bearer secret'
+      res.statusCode = isOwn ? 200 : 401
+      res.end(JSON.stringify({ actor: 'admin-token', scopes: [], domains: null }))
+    })
+    const sleeper = spawn('sleep', ['60'])
+    const run = async (...args: readonly string[]) => {
+      const io = ioWith({ env: { XDG_RUNTIME_DIR: folder, XDG_CONFIG_HOME: folder } })
+      return { exitCode: await runProgram(args, io), ...io.written }
+    }
+    try {
+      const first = writeStateFile({ XDG_RUNTIME_DIR: folder }, plane(sleeper.pid ?? 0))
+      utimesSync(first, 1, 1)
+      writeStateFile({ XDG_RUNTIME_DIR: folder }, plane(process.pid, other.url))
+      const { exitCode, err } = await run('whoami')
+      expect(exitCode).toBe(0)
+      expect(err).toContain(`this is ${other.url}`)
+      expect(err).toContain('--admin-url http://127.0.0.1:7070')
+      const named = await run('whoami', '--admin-url', other.url)
+      expect(named).toMatchObject({ exitCode: 0, err: '' })
+    } finally {
+      sleeper.kill()
+      await other.close()
+    }
   })
 
   it('is ignored when it is damaged or no file', () => {
