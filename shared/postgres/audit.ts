@@ -29,31 +29,19 @@ export interface AuditEntry extends AuditChange, ChangeContext {
   readonly revision: number | null
 }
 
-/** Adds a row to the append-only log; takes the transaction of the change so that neither exists alone. */
+/**
+ * Adds a row to the append-only log; takes the transaction of the change so that neither exists alone. Changes of the
+ * plane leave this to `PlaneChange.record`.
+ */
 export async function recordAudit(
   trx: Trx,
-  context: ChangeContext,
-  change: AuditChange,
+  { actor, requestId, reason }: ChangeContext,
+  { action, objectKind, objectId, before, after }: AuditChange,
 ): Promise<void> {
-  await recordAudits(trx, { ...context, revision: null }, [change])
-}
-
-/** Adds rows in their order. Changes of the plane leave this to `PlaneChange.record`. */
-export async function recordAudits(
-  trx: Trx,
-  context: ChangeContext & { readonly revision: number | null },
-  changes: readonly AuditChange[],
-): Promise<void> {
-  const { actor, requestId, reason, revision } = context
-  const rows = changes.map(({ action, objectKind, objectId, before, after }) => ({
-    texts: [action, objectKind, objectId],
-    before,
-    after,
-  }))
   await sql`
-    insert into audit (actor, action, object_kind, object_id, before, after, request_id, reason, revision)
-    select ${actor}::text, texts ->> 0, texts ->> 1, texts ->> 2, before, after, ${requestId}::text, ${reason}::text, ${revision}::bigint
-    from ${documentRows(rows)}`.execute(trx)
+    insert into audit (actor, action, object_kind, object_id, before, after, request_id, reason)
+    select ${actor}::text, texts ->> 0, texts ->> 1, texts ->> 2, before, after, ${requestId}::text, ${reason}::text
+    from ${documentRows([{ texts: [action, objectKind, objectId], before, after }])}`.execute(trx)
 }
 
 /** Which entries are meant; all of it that is given must hold. */

@@ -5,10 +5,9 @@
  * revision is the last of them, and nobody has seen the others: all are committed at once.
  */
 import { setImmediate as turn } from 'node:timers/promises'
-import { sql } from 'kysely'
 import { assert } from '../core/assert.ts'
-import { type AuditChange, type ChangeContext, recordAudits } from './audit.ts'
-import { documentRows } from './json-rows.ts'
+import type { AuditChange, ChangeContext } from './audit.ts'
+import { type HistoryRow, recordHistory } from './history-rows.ts'
 import { type Db, inTransaction, lockPlane, type PlaneStamp, readStamp, type Trx } from './plane.ts'
 import type { PolicyKey } from './policies.ts'
 import { findPolicies, nameOf } from './policy-batch.ts'
@@ -104,7 +103,7 @@ export class PlaneChange {
   readonly context: ChangeContext
   readonly #before: number
   #revision: number
-  readonly #audits: AuditChange[] = []
+  readonly #rows: HistoryRow[] = []
   readonly #changes: RecordedChange[] = []
   readonly #isPlanned: boolean
   readonly #memory: PolicyMemory | undefined
@@ -138,9 +137,19 @@ export class PlaneChange {
   /** Enters what was done in the audit log and in the history of revisions. */
   record({ documents, ...change }: PlaneRecord): void {
     const { action, objectKind: kind, objectId: id, before, after } = change
-    this.#audits.push(change)
-    const all = documents ?? [{ kind, id, before, after }]
-    this.#changes.push(...all.map((document) => ({ ...document, action })))
+    const whole = { action, kind, id, before, after }
+    if (documents === undefined) {
+      // What the log and the history say alike travels to Postgres once.
+      this.#rows.push({ ...whole, isAudited: true, position: this.#changes.length })
+      this.#changes.push(whole)
+      return
+    }
+    this.#rows.push({ ...whole, isAudited: true, position: null })
+    for (const document of documents) {
+      const told = { ...document, action }
+      this.#rows.push({ ...told, isAudited: false, position: this.#changes.length })
+      this.#changes.push(told)
+    }
   }
 
   /** Whether the plane has another revision by it. */
@@ -171,11 +180,8 @@ export class PlaneChange {
       .execute()
     if (this.#isPlanned) return
     const { context, trx } = this
-    await writePages(this.#changes, (page, start) =>
-      recordChanges(trx, { revision: number, start }, page),
-    )
-    await writePages(this.#audits, (page) =>
-      recordAudits(trx, { ...context, revision: number }, page),
+    await writePages(this.#rows, (page) =>
+      recordHistory(trx, { ...context, revision: number }, page),
     )
   }
 }
@@ -183,11 +189,11 @@ export class PlaneChange {
 /** Two pages at a time: Postgres carries out the one while the next is written as JSON. */
 async function writePages<T>(
   rows: readonly T[],
-  write: (page: readonly T[], start: number) => Promise<void>,
+  write: (page: readonly T[]) => Promise<void>,
 ): Promise<void> {
   let earlier = Promise.resolve()
   for (let start = 0; start < rows.length; start += ROWS_PER_INSERT) {
-    const next = write(rows.slice(start, start + ROWS_PER_INSERT), start)
+    const next = write(rows.slice(start, start + ROWS_PER_INSERT))
     // Of two that fail the first is told; the transaction is undone all the same.
     next.catch(() => {})
     await turn()
@@ -195,20 +201,4 @@ async function writePages<T>(
     earlier = next
   }
   await earlier
-}
-
-async function recordChanges(
-  trx: Trx,
-  { revision, start }: { readonly revision: number; readonly start: number },
-  changes: readonly RecordedChange[],
-): Promise<void> {
-  const rows = changes.map(({ action, kind, id, before, after }) => ({
-    texts: [action, kind, id],
-    before,
-    after,
-  }))
-  await sql`
-    insert into revision_changes (revision, position, action, object_kind, object_id, before, after)
-    select ${revision}::bigint, ${start} + ord - 1, texts ->> 0, texts ->> 1, texts ->> 2, before, after
-    from ${documentRows(rows)}`.execute(trx)
 }
