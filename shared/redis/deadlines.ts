@@ -21,14 +21,20 @@ const STRETCH_MAX = 4
 /** Timers are late by a millisecond at any time; by more than this something kept the process from its loop. */
 const STALL_MS = 2
 
-interface Started {
+interface Started<Item> {
+  readonly item: Item
   atMs: number
   isStretched: boolean
 }
 
 export class Deadlines<Item> {
   readonly #options: DeadlineOptions<Item>
-  readonly #started = new Map<Item, Started>()
+  /**
+   * In the order of their start, which is nearly that of their end. A map grows into one table after another, and each
+   * keeps what was in it and leads to the next: once a first one has been moved to the old generation, nothing that is
+   * ever put in is collected with the young.
+   */
+  readonly #started: Started<Item>[] = []
   #heardMs = Number.NEGATIVE_INFINITY
   #timer: NodeJS.Timeout | null = null
   #timerMs = 0
@@ -38,7 +44,7 @@ export class Deadlines<Item> {
   }
 
   start(item: Item): void {
-    this.#started.set(item, { atMs: performance.now(), isStretched: false })
+    this.#started.push({ item, atMs: performance.now(), isStretched: false })
     if (this.#timer === null) this.#setTimer(this.#options.afterMs)
   }
 
@@ -49,20 +55,23 @@ export class Deadlines<Item> {
 
   /** True when the item was still in time. */
   end(item: Item): boolean {
-    return this.#started.delete(item)
+    const index = this.#started.findIndex((started) => started.item === item)
+    if (index < 0) return false
+    this.#started.splice(index, 1)
+    return true
   }
 
   #look(): void {
     this.#timer = null
     const nowMs = performance.now()
     const lateMs = nowMs - this.#timerMs
-    if (lateMs > STALL_MS && this.#started.size > 0) this.#stretch(nowMs, lateMs)
+    if (lateMs > STALL_MS && this.#started.length > 0) this.#stretch(nowMs, lateMs)
     const overdue: Item[] = []
     let nextMs = Number.POSITIVE_INFINITY
-    for (const [item, started] of this.#started) {
+    for (const started of this.#started) {
       const leftMs = this.#dueMs(started) - nowMs
       if (leftMs > 0) nextMs = Math.min(nextMs, leftMs)
-      else overdue.push(item)
+      else overdue.push(started.item)
     }
     // An overdue item is looked at again only by its own turn, so the timer does not wait for it.
     if (overdue.length > 0) setImmediate(() => this.#end(overdue))
@@ -71,14 +80,14 @@ export class Deadlines<Item> {
 
   #stretch(nowMs: number, lateMs: number): void {
     this.#options.onStall?.(lateMs)
-    for (const started of this.#started.values()) {
+    for (const started of this.#started) {
       if (started.isStretched) continue
       started.atMs = nowMs
       started.isStretched = true
     }
   }
 
-  #dueMs({ atMs }: Started): number {
+  #dueMs({ atMs }: Started<Item>): number {
     const { afterMs } = this.#options
     return Math.min(Math.max(atMs, this.#heardMs) + afterMs, atMs + STRETCH_MAX * afterMs)
   }

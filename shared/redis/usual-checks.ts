@@ -26,7 +26,8 @@ const SENT_MAX = 4
 /** Checks that gather, batches that wait, and those that Redis has. */
 interface Lane {
   readonly queue: UsualBatch[]
-  readonly sent: Set<UsualBatch>
+  /** No set: the tables that one leaves behind hold each other and what was in them (see `Deadlines`). */
+  readonly sent: UsualBatch[]
   /** A batch that was sent is overdue and Redis has not answered anything since. */
   isHanging: boolean
 }
@@ -60,7 +61,7 @@ export class UsualChecks {
     this.#sentMax = isCluster ? 1 : SENT_MAX
     this.#lanes = Array.from({ length: isCluster ? SLOT_GROUPS : 1 }, () => ({
       queue: [],
-      sent: new Set(),
+      sent: [],
       isHanging: false,
     }))
   }
@@ -106,7 +107,7 @@ export class UsualChecks {
     this.#isFlushDue = false
     corked(this.#options.redis, () => {
       for (const lane of this.#lanes) {
-        while (lane.sent.size < this.#sentMax && lane.queue.length > 0) this.#send(lane)
+        while (lane.sent.length < this.#sentMax && lane.queue.length > 0) this.#send(lane)
       }
     })
   }
@@ -114,7 +115,7 @@ export class UsualChecks {
   #send(lane: Lane): void {
     const batch = lane.queue.shift()
     if (batch === undefined) return
-    lane.sent.add(batch)
+    lane.sent.push(batch)
     this.#deadlines.start(batch)
     const sent = {
       key: batch.key,
@@ -127,7 +128,7 @@ export class UsualChecks {
     }
     void sendBatch(this.#options, sent).then((settle) => {
       this.#deadlines.heard()
-      lane.sent.delete(batch)
+      lane.sent.splice(lane.sent.indexOf(batch), 1)
       lane.isHanging = false
       // Its callers were told already when it was overdue.
       if (this.#deadlines.end(batch)) {
