@@ -91,12 +91,12 @@ describe('a sample of decisions', () => {
       ['debug', 'decisions', '--sample', '100%', '--watch', '-o', 'json'],
       io,
     )
-    await expect
-      .poll(async () => {
-        await enforcer.check('watched')
-        return io.written.out
-      })
-      .toContain('"descriptors":["tenant=watched"]')
+    const followed = async () => {
+      await enforcer.check('watched')
+      return io.written.out
+    }
+    // The command looks again once a second at the soonest.
+    await expect.poll(followed, { timeout: 10_000 }).toContain('"descriptors":["tenant=watched"]')
     stop.abort()
     expect(await watching).toBe(0)
     expect((await call(enforcer, TOKEN, 'GET')).json()).toMatchObject({ sample: 0, until: null })
