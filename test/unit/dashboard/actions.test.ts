@@ -1,15 +1,23 @@
 import { describe, expect, it } from 'vitest'
-import { editLimit, emergency } from '../../../services/dashboard/src/data/actions.ts'
+import { runProgram } from '../../../services/cli/program.ts'
+import {
+  editLimit,
+  emergency,
+  moveRegion,
+  rollBack,
+} from '../../../services/dashboard/src/data/actions.ts'
 import type { Api } from '../../../services/dashboard/src/data/admin-calls.ts'
-import { refusalFor } from '../../../services/dashboard/src/data/caller.ts'
+import { refusalFor, tokenCommand } from '../../../services/dashboard/src/data/caller.ts'
 import { differences, differenceText } from '../../../services/dashboard/src/data/differences.ts'
 import { filledHistory, rateOf, spanOf } from '../../../services/dashboard/src/data/history.ts'
 import { descriptorOf, tenantOf } from '../../../services/dashboard/src/data/key-entries.ts'
 import { counterName } from '../../../shared/core/counter-id.ts'
-import type { PolicyReply } from '../../../shared/protocol/admin-replies.ts'
+import type { PolicyReply, RegionReply } from '../../../shared/protocol/admin-replies.ts'
 import { emergencyPutSchema } from '../../../shared/protocol/emergency.ts'
 import { policyPutSchema } from '../../../shared/protocol/policy.ts'
 import type { UsageHistoryReply } from '../../../shared/protocol/reading-replies.ts'
+import { ioWith } from '../cli/fake-io.ts'
+import { serve } from '../client/http-server.ts'
 
 const limit = {
   name: 'per-second',
@@ -73,10 +81,34 @@ describe('what the page sends', () => {
     }
   })
 
+  it('of the whole plane is not sent with a token that is limited to domains, which the page names', () => {
+    const caller = { actor: 'token:x', scopes: ['quota:admin' as const], domains: ['api'] }
+    const ofPlane = [rollBack(3), moveRegion({ id: 'eu', revision: 1 } as RegionReply, 'drain')]
+    for (const action of ofPlane) {
+      expect(refusalFor(caller, action)).toMatch(/every domain; your token is limited to api/)
+      expect(refusalFor({ ...caller, domains: null }, action)).toBeNull()
+    }
+    expect(refusalFor(caller, { scope: 'quota:write' })).toBeNull()
+  })
+
+  it('says how a token is made by a command that there is', async () => {
+    const plane = await serve((_turn, res) => res.writeHead(400).end('{}'))
+    try {
+      const [, ...args] = tokenCommand('quota:write').split(' ')
+      await runProgram([...args, '--admin-url', plane.url], ioWith({}))
+    } finally {
+      await plane.close()
+    }
+    const body = '{"name":"NAME","scopes":["quota:write"]}'
+    expect(plane.seen).toEqual([{ method: 'POST', path: '/v1/tokens', body }])
+  })
+
   it('is not sent without its scope, which the page names', () => {
     const caller = { actor: 'token:x', scopes: ['quota:read' as const], domains: null }
-    expect(refusalFor(caller, 'quota:write')).toMatch(/needs the scope quota:write.*has quota:read/)
-    expect(refusalFor({ ...caller, scopes: ['quota:admin'] }, 'quota:write')).toBeNull()
+    expect(refusalFor(caller, { scope: 'quota:write' })).toMatch(
+      /needs the scope quota:write.*has quota:read/,
+    )
+    expect(refusalFor({ ...caller, scopes: ['quota:admin'] }, { scope: 'quota:write' })).toBeNull()
   })
 })
 

@@ -2,8 +2,8 @@
 import type { PolicyReply, RegionReply } from '../../../../shared/protocol/admin-replies.ts'
 import type { EmergencyReply } from '../../../../shared/protocol/emergency.ts'
 import { documentOf } from '../../../../shared/protocol/policy-document.ts'
-import type { Scope } from '../../../../shared/protocol/tokens.ts'
 import type { Api, Change } from './admin-calls.ts'
+import type { Needs } from './caller.ts'
 
 export interface Field {
   readonly name: string
@@ -17,10 +17,9 @@ export interface Field {
 
 export type Values = Readonly<Record<string, string>>
 
-export interface Action {
+export interface Action extends Needs {
   readonly title: string
   readonly says: string
-  readonly scope: Scope
   readonly fields: readonly Field[]
   /** The request; `api` is for reading what it is based on. */
   readonly change: (values: Values, reason: string, api: Api) => Change | Promise<Change>
@@ -169,6 +168,7 @@ export function moveRegion(region: RegionReply, verb: 'drain' | 'resume'): Actio
         ? 'Moves its part of every limit to the other regions. Its callers go on by loans.'
         : 'Moves back what the splits give it.',
     scope: 'quota:admin',
+    isOfPlane: true,
     fields: [],
     change: (_values, reason) => ({
       method: 'POST',
@@ -185,6 +185,7 @@ export function rollBack(revision: number): Action {
     title: `Roll back to revision ${revision}`,
     says: 'Brings policies and overrides back to what was in force at that revision, as a new revision.',
     scope: 'quota:write',
+    isOfPlane: true,
     fields: [],
     async change(_values, reason, api) {
       const { items } = await api.get<{ items: { revision: number }[] }>('/v1/revisions?limit=1')

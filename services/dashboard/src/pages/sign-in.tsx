@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
 import { ApiError, createApi } from '../data/api.ts'
+import { tokenCommand } from '../data/caller.ts'
 
 /** Asks for a token of the admin API, and tries it before it is taken. */
 export function SignIn(props: {
@@ -37,7 +38,7 @@ export function SignIn(props: {
         />
         <p id="token-help" class="hint">
           <code>quotaplane up</code> prints one. For a colleague:{' '}
-          <code>quotaplane token create NAME --scope quota:read</code>
+          <code>{tokenCommand('quota:read')}</code>
         </p>
         {problem !== null && (
           <p class="problem" role="alert">

@@ -72,7 +72,7 @@ export function ActionDialog(props: {
       <div hidden={step.kind !== 'asking'}>
         <Asking
           {...{ action, isBusy, onPlan: plan, onClose: close }}
-          refusal={refusalFor(caller, action.scope)}
+          refusal={refusalFor(caller, action)}
         />
       </div>
       {step.kind === 'planned' && (
