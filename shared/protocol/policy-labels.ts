@@ -36,6 +36,8 @@ export const labelsQuery = z
 export function parseLabels(text: string): Labels | null {
   const pairs = text.split(',').map((pair) => pair.trim().split('='))
   if (pairs.some((pair) => pair.length !== 2)) return null
+  // Zod leaves such a key out; a filter by no label at all would show everything.
+  if (pairs.some(([key]) => key === '__proto__')) return null
   const labels = Object.fromEntries(pairs)
   return labelsSchema.safeParse(labels).data ?? null
 }

@@ -248,6 +248,19 @@ describe('a query', () => {
   })
 })
 
+describe('a filter by labels', () => {
+  it('is refused where it is not written so, and never taken for none', async () => {
+    await put(aPolicy())
+    for (const labels of ['__proto__=x', '__proto__=x,team=a', '=x', 'team', 'team=a=b', ',']) {
+      const path = `/v1/policies?labels=${encodeURIComponent(labels)}`
+      const { status, body } = await admin.call('GET', path)
+      expect(status, labels).toBe(400)
+      expect(body.errors[0].field).toBe('labels')
+    }
+    expect((await admin.call('GET', '/v1/policies?labels=team=nobody')).body.items).toEqual([])
+  })
+})
+
 describe('a cursor of one’s own making', () => {
   const cursor = (...parts: unknown[]) => Buffer.from(JSON.stringify(parts)).toString('base64url')
   const far = Number.MAX_SAFE_INTEGER
