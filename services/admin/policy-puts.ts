@@ -33,6 +33,7 @@ import { checkPrecondition, type Precondition } from './preconditions.ts'
 import { attendanceOf } from './region-moves.ts'
 import { overrideIdOf, overrideReplyOf } from './views/override.ts'
 import { documentOf } from './views/policy.ts'
+import { whileWaiting } from './while-waiting.ts'
 
 export interface PolicyPut {
   readonly document: PolicyDocument
@@ -83,8 +84,9 @@ export async function putPolicies(
   const changed = compared.filter((one) => isChanged(one))
   await refuseSameMatches(plane, changed)
   const revisions = new Map(changed.map(({ document }) => [document, plane.takeRevision()]))
-  const plans = await write(plane, changed, { revisions, regions })
-  for (const one of changed) record(plane, one)
+  const plans = await whileWaiting(write(plane, changed, { revisions, regions }), changed, (one) =>
+    record(plane, one),
+  )
   return compared.map((one) => {
     const { domain, name } = one.document
     const revision = revisions.get(one.document)
@@ -193,29 +195,28 @@ async function write(
     trx,
     moved.map(({ id }) => id),
   )
-  await updatePolicies(
+  const attendance = attendanceOf(how.regions)
+  const plans = new Map<PolicyDocument, LimitPlan>()
+  const planFor = ({ document, before, at }: Comparison, policyId: number): void => {
+    const [limits, modeBefore] = [before?.limits ?? [], before?.mode ?? null]
+    const changes = { policyId, before: limits, modeBefore, document, attendance, at }
+    plans.set(document, planLimits(changes))
+  }
+  const updating = updatePolicies(
     trx,
     known.map((one) => ({ id: one.id, values: valuesOf(one) })),
   )
+  await whileWaiting(updating, known, (one) => planFor(one, one.id))
   const created = changed.filter(({ before }) => before === null)
   const ids = await insertPolicies(trx, created.map(valuesOf))
   const idOf = new Map(known.map(({ document, id }) => [document, id]))
-  for (const [index, { document }] of created.entries()) idOf.set(document, ids[index] ?? 0)
-  const attendance = attendanceOf(how.regions)
-  const plans = changed.map(({ document, before, at }): [PolicyDocument, LimitPlan] => [
-    document,
-    planLimits({
-      policyId: idOf.get(document) ?? 0,
-      before: before?.limits ?? [],
-      modeBefore: before?.mode ?? null,
-      document,
-      attendance,
-      at,
-    }),
-  ])
+  for (const [index, one] of created.entries()) {
+    idOf.set(one.document, ids[index] ?? 0)
+    planFor(one, ids[index] ?? 0)
+  }
   await writeLimits(
     trx,
-    plans.map(([, plan]) => plan),
+    changed.flatMap(({ document }) => plans.get(document) ?? []),
   )
   const diffs = changed.map((one) => ({
     ...one.overrideDiff,
@@ -223,7 +224,7 @@ async function write(
   }))
   await writeOverrideDiffs(trx, diffs)
   await refuseFull(trx, diffs)
-  return new Map(plans)
+  return plans
 }
 
 function matchOf({ match }: Pick<StoredPolicy, 'match'>): string {
