@@ -1,6 +1,6 @@
 /** What single tenants have, compared with what they are to have. */
-import { isDeepStrictEqual } from 'node:util'
 import type { Override, OverrideRule } from '../../shared/core/overrides.ts'
+import { isSameJson } from '../../shared/core/same-json.ts'
 import type { InputProblem } from '../../shared/errors.ts'
 import { sizesOfOverrides } from '../../shared/postgres/overrides.ts'
 import type { Trx } from '../../shared/postgres/plane.ts'
@@ -68,7 +68,7 @@ export async function refuseFull(trx: Trx, diffs: readonly PolicyDiff[]): Promis
 }
 
 export function isSameOverride(one: Override | undefined, other: Override): boolean {
-  return isDeepStrictEqual(one, other)
+  return isSameJson(one, other)
 }
 
 /** The override that an operator put. */

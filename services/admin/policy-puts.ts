@@ -4,8 +4,8 @@
  * A limit keeps its id, and with it its counters, as long as a limit of its name and algorithm stays in the
  * policy. Another algorithm counts otherwise, so it starts under a new id with nothing spent.
  */
-import { isDeepStrictEqual } from 'node:util'
 import type { Override } from '../../shared/core/overrides.ts'
+import { isSameJson } from '../../shared/core/same-json.ts'
 import { type InputProblem, QuotaError } from '../../shared/errors.ts'
 import type { DocumentChange, PlaneChange } from '../../shared/postgres/plane-change.ts'
 import {
@@ -169,7 +169,7 @@ function isChanged({ isDocumentChanged, overrideDiff }: Comparison): boolean {
 
 /** True when both say the same, in whatever order of fields: Postgres reorders those of a split. */
 export function isSameDocument(one: PolicyDocument, other: PolicyDocument): boolean {
-  return isDeepStrictEqual({ labels: {}, ...one }, { labels: {}, ...other })
+  return isSameJson({ labels: {}, ...one }, { labels: {}, ...other })
 }
 
 async function write(
@@ -190,7 +190,7 @@ async function write(
   const known = changed.flatMap((one) =>
     one.before === null ? [] : [{ ...one, before: one.before, id: one.before.id }],
   )
-  const moved = known.filter(({ before, document }) => matchOf(before) !== matchOf(document))
+  const moved = known.filter(hasOtherMatch)
   await parkMatches(
     trx,
     moved.map(({ id }) => id),
@@ -227,9 +227,17 @@ async function write(
   return plans
 }
 
-function matchOf({ match }: Pick<StoredPolicy, 'match'>): string {
-  return JSON.stringify(
-    match.map(({ key, value, shared }) => [key, value ?? null, shared ?? false]),
+/** True where nothing is matched by it yet as well. */
+function hasOtherMatch({ before, document }: Pick<Comparison, 'before' | 'document'>): boolean {
+  const [old, now] = [before?.match ?? [], document.match]
+  return (
+    old.length !== now.length ||
+    now.some(
+      ({ key, value, shared = false }, index) =>
+        key !== old[index]?.key ||
+        value !== old[index]?.value ||
+        shared !== (old[index]?.shared ?? false),
+    )
   )
 }
 
@@ -292,13 +300,13 @@ async function refuseSameMatches(
   plane: PlaneChange,
   changed: readonly Comparison[],
 ): Promise<void> {
+  // Where a match stays as it is, the schema holds that no other policy has it.
+  const moved = changed.filter(hasOtherMatch)
+  if (moved.length === 0) return
   const put = new Map(changed.map((one) => [nameOf(one.document), one]))
   const stored = await findSameMatches(
     plane.trx,
-    // Where a match stays as it is, the schema holds that no other policy has it.
-    changed.flatMap(({ document, before }) =>
-      before !== null && matchOf(before) === matchOf(document) ? [] : [document],
-    ),
+    moved.map(({ document }) => document),
   )
   const problems = stored
     // What is put as well has its new match by then; whether that is another's is seen below.
