@@ -31,6 +31,21 @@ const CHARTS = {
   control: ['nats.url=nats://nats:4222', 'database.url.secret=database', 'nats.seed.secret=seed'],
 } as const
 
+/** Each well formed, and of no use together. */
+const UNUSABLE_TOGETHER: readonly (readonly [string, string, ('region' | 'control')?])[] = [
+  ['enforcer.tls.clientCa=true', 'enforcer.tls.clientCa: needs enforcer.tls.secret'],
+  ['sync.tls.clientCa=true', 'sync.tls.clientCa: needs sync.tls.secret'],
+  ['nats.tls.clientCertificate=true', 'nats.tls.clientCertificate: needs nats.tls.secret'],
+  ['redis.tls.secret=redis-tls', 'redis.url: must be rediss://'],
+  ['enforcer.autoscaling.minReplicas=11', 'enforcer.autoscaling.minReplicas: must be at most'],
+  ['enforcer.drainDelayMs=15000', 'enforcer.drainDelayMs: must be below shutdownDeadlineMs'],
+  ['enforcer.grpcPort=8080', 'enforcer.grpcPort: must be another port'],
+  ['enforcer.env.REGION=other', 'enforcer.env.REGION: is set by a value of its own'],
+  ['sync.env.REDIS_PASSWORD=hunter', 'sync.env.REDIS_PASSWORD: is a secret'],
+  ['admin.tls.clientCa=true', 'admin.tls.clientCa: needs admin.tls.secret', 'control'],
+  ['admin.oidc.issuer=https://issuer', 'admin.oidc: set issuer, audience', 'control'],
+]
+
 /** With everything that is an option. */
 const EVERYTHING = {
   region: [
@@ -263,5 +278,27 @@ describe.skipIf(helm === null)(`deploy/helm${HERE}`, () => {
     expect(await refused('control', 'database.url.secret=')).toContain(
       'database.url.secret: name the secret',
     )
+    for (const [value, told, chart = 'region'] of UNUSABLE_TOGETHER) {
+      expect(await refused(chart, ...value.split(' ')), value).toContain(told)
+    }
+  })
+
+  it('takes a setting that is a secret by its name, and not as a value', async () => {
+    const debug = 'enforcer.secretEnv.ENFORCER_DEBUG_TOKEN'
+    const named = [...CHARTS.region, `${debug}.secret=debug`, `${debug}.key=token`]
+    const parts = await render('region', named)
+    const enforcer = parts.find(({ kind, metadata }) =>
+      `${kind} ${metadata.name}`.startsWith('Deployment quota-enforcer'),
+    )
+    const from = { secretKeyRef: { name: 'debug', key: 'token' } }
+    expect(enforcer?.spec).toMatchObject({
+      template: {
+        spec: {
+          containers: [
+            { env: expect.arrayContaining([{ name: 'ENFORCER_DEBUG_TOKEN', valueFrom: from }]) },
+          ],
+        },
+      },
+    })
   })
 })

@@ -204,3 +204,52 @@ spec:
         {{- end }}
       {{- end }}
 {{- end }}
+
+{{/* Refuses values that are each well formed and cannot work together. Without this the chart would be installed, and
+     less protected than its values say, or not start. */}}
+{{- define "quotaplane.refuseUnusable" -}}
+{{- $part := .part }}
+{{- $service := .service }}
+{{- with $service.autoscaling }}
+{{- if and .enabled (gt (int .minReplicas) (int .maxReplicas)) }}
+{{- fail (printf "%s.autoscaling.minReplicas: must be at most maxReplicas" $part) }}
+{{- end }}
+{{- end }}
+{{- if and $service.tls.clientCa (not $service.tls.secret) }}
+{{- fail (printf "%s.tls.clientCa: needs %s.tls.secret, or nobody is asked for a certificate" $part $part) }}
+{{- end }}
+{{- if ge (int ($service.drainDelayMs | default 0)) (int $service.shutdownDeadlineMs) }}
+{{- fail (printf "%s.drainDelayMs: must be below shutdownDeadlineMs" $part) }}
+{{- end }}
+{{- if eq (int ($service.grpcPort | default 0)) (int $service.port) }}
+{{- fail (printf "%s.grpcPort: must be another port than port" $part) }}
+{{- end }}
+{{- range $name := list "redis" "nats" "database" }}
+{{- with index $.Values $name }}
+{{- if and .tls.clientCertificate (not .tls.secret) }}
+{{- fail (printf "%s.tls.clientCertificate: needs %s.tls.secret, which has it" $name $name) }}
+{{- end }}
+{{- if and (eq $name "redis") .tls.secret (not (hasPrefix "rediss" .url)) }}
+{{- fail "redis.url: must be rediss:// or rediss+…://, since redis.tls.secret is set" }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- range $name, $value := $service.env }}
+{{- if regexMatch "^(REGION|LOG_LEVEL|DRAIN_DELAY_MS|SHUTDOWN_DEADLINE_MS|OIDC_.*|(REDIS|NATS)_(URL|USERNAME|CA|CERT)|[A-Z]+_(HOST|PORT|GRPC_PORT|TLS_[A-Z_]+))$" $name }}
+{{- fail (printf "%s.env.%s: is set by a value of its own" $part $name) }}
+{{- end }}
+{{- if regexMatch "(PASSWORD|SEED|TOKEN|_KEY|OTLP_HEADERS|DATABASE_URL)$" $name }}
+{{- fail (printf "%s.env.%s: is a secret, which values must not hold; name it in %s.secretEnv" $part $name $part) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* More settings: those that values hold, and those of secrets. */}}
+{{- define "quotaplane.moreSettings" -}}
+{{- range $name, $value := .env }}
+- { name: {{ $name }}, value: {{ $value | quote }} }
+{{- end }}
+{{- range $name, $from := .secretEnv }}
+- { name: {{ $name }}, valueFrom: { secretKeyRef: { name: {{ $from.secret }}, key: {{ $from.key }} } } }
+{{- end }}
+{{- end }}
