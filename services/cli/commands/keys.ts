@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { REGION_PATTERN } from '../../../shared/protocol/subjects.ts'
 import { CliError, EXIT } from '../errors.ts'
 import { type Io, say } from '../io.ts'
-import { hasKeys, writeKeys } from '../keys/write-keys.ts'
+import { addKeys, hasKeys, writeKeys } from '../keys/write-keys.ts'
 import { printLines, withExamples } from './common.ts'
 
 const createFlags = z.object({
@@ -11,11 +11,15 @@ const createFlags = z.object({
   out: z.string(),
   ifMissing: z.boolean().default(false),
 })
+const addFlags = z.object({ region: z.array(z.string()), to: z.string() })
 
-/** Adds `quotaplane keys create`. */
+const NEXT =
+  'Give services theirs by NATS_NKEY_SEED_FILE and REDIS_PASSWORD_FILE; docs/SECURITY.md says more.'
+
+/** Adds `quotaplane keys create` and `keys add`. */
 export function addKeysCommand(program: Command, io: Io): void {
   const keys = program.command('keys').description('make the keys that services know each other by')
-  const command = keys
+  const create = keys
     .command('create')
     .description(
       'write nkeys for NATS, users for Redis, what each may do, and a first admin token, into an empty folder',
@@ -24,24 +28,36 @@ export function addKeysCommand(program: Command, io: Io): void {
     .requiredOption('--out <folder>', 'where to write; must be empty or not there')
     .option('--if-missing', 'leave a folder that has keys as it is')
     .action(async (options: unknown) => {
-      const { region: regions, out, ifMissing } = createFlags.parse(options)
-      for (const region of regions) {
-        if (!REGION_PATTERN.test(region)) {
-          throw new CliError(
-            `--region ${region}: must be lower-case letters, digits and hyphens`,
-            EXIT.usage,
-          )
-        }
-      }
+      const { region, out, ifMissing } = createFlags.parse(options)
+      const regions = regionsOf(region)
       if (ifMissing && (await hasKeys(out))) {
         say(io.err, `${out} has keys already; they stay as they are`)
         return
       }
-      printLines(io, await writeKeys(out, [...new Set(regions)]))
-      say(
-        io.err,
-        'Give services theirs by NATS_NKEY_SEED_FILE and REDIS_PASSWORD_FILE; docs/SECURITY.md says more.',
-      )
+      printLines(io, await writeKeys(out, regions))
+      say(io.err, NEXT)
     })
-  withExamples(command, ['quotaplane keys create --region us-east-1 eu-west-1 --out keys'])
+  withExamples(create, ['quotaplane keys create --region us-east-1 eu-west-1 --out keys'])
+  const add = keys
+    .command('add')
+    .description(
+      'write the keys of further regions beside those of a plane, for the same admins and gateways',
+    )
+    .requiredOption('--region <region...>', 'regions that have no keys there')
+    .requiredOption('--to <folder>', 'where `keys create` has written')
+    .action(async (options: unknown) => {
+      const { region, to } = addFlags.parse(options)
+      printLines(io, await addKeys(to, regionsOf(region)))
+      say(io.err, NEXT)
+    })
+  withExamples(add, ['quotaplane keys add --region ap-south-1 --to keys'])
+}
+
+function regionsOf(given: readonly string[]): readonly string[] {
+  for (const region of given) {
+    if (REGION_PATTERN.test(region)) continue
+    const message = `--region ${region}: must be lower-case letters, digits and hyphens`
+    throw new CliError(message, EXIT.usage)
+  }
+  return [...new Set(given)]
 }

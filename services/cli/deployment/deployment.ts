@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AdminClient } from '../admin-client.ts'
-import { hasKeys, writeKeys } from '../keys/write-keys.ts'
+import { addKeys, hasKeys, withoutKeys, writeKeys } from '../keys/write-keys.ts'
 import type { PortChoice } from '../plane/ports.ts'
 import { type PostgresServer, startPostgres } from '../plane/postgres.ts'
 import { findServers, type ServerPaths } from '../plane/programs.ts'
@@ -45,7 +45,8 @@ async function startParts(
   const { topology, say, signal } = options
   const names = topology.regions.map(({ name }) => name)
   const keys = join(launch.folder, 'keys')
-  if (!(await hasKeys(keys))) await writeKeys(keys, names)
+  if (await hasKeys(keys)) await addKeys(keys, await withoutKeys(keys, names))
+  else await writeKeys(keys, names)
   say(`Starting Redis and NATS for ${names.join(', ')}, and PostgreSQL`)
   const { databaseUrl } = options
   const isKept = options.folder !== null

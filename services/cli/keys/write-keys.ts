@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { mkdir, readdir, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { nkeys } from 'nats'
 import type { RegionId } from '../../../shared/core/policy.ts'
@@ -31,29 +31,75 @@ export async function writeKeys(folder: string, regions: readonly RegionId[]): P
   if ((await readdir(folder)).length > 0) {
     throw new CliError(`${folder} is not empty; name a folder that is, so that no key is lost`)
   }
-  const written: string[] = []
-  const write = async (name: string, content: string, mode?: number): Promise<void> => {
-    await writeFile(join(folder, name), content, { flag: 'wx', ...(mode && { mode }) })
-    written.push(name)
-  }
+  const { write, written } = writerInto(folder)
   await write('admin.token', `${randomText()}\n`, SECRET_MODE)
   await write(GATEWAY_FILE, gatewayAuthorization(randomText()), SECRET_MODE)
   const admin = nkeys.createUser()
-  for (const region of regions) {
-    const sync = nkeys.createUser()
-    await write(`nats-${region}.seed`, seedOf(sync), SECRET_MODE)
-    const keys = { region, syncKey: sync.getPublicKey(), adminKey: admin.getPublicKey() }
-    await write(`nats-${region}.conf`, natsAuthorization(keys))
-    await writeRedisUsers(region, write)
-  }
+  for (const region of regions) await writeRegion(region, admin.getPublicKey(), write)
   await write(LAST_FILE, seedOf(admin), SECRET_MODE)
   return written
 }
 
-async function writeRedisUsers(
-  region: RegionId,
-  write: (name: string, content: string, mode?: number) => Promise<void>,
-): Promise<void> {
+/**
+ * Writes the keys of further regions into a folder that `writeKeys` has written, so that the same admins and the same
+ * gateways know them: for a region that is added, or one whose files were taken out since a key of it may be known.
+ */
+export async function addKeys(folder: string, regions: readonly RegionId[]): Promise<string[]> {
+  if (!(await hasKeys(folder))) {
+    throw new CliError(`${folder} has no keys of a plane; make them by \`quotaplane keys create\``)
+  }
+  const there = await readdir(folder)
+  for (const region of regions) {
+    const found = there.find((name) => isOfRegion(name, region))
+    if (found === undefined) continue
+    throw new CliError(
+      `${folder} has ${found} already; to renew the keys of ${region}, take its files out of there first`,
+    )
+  }
+  const seed = (await readFile(join(folder, LAST_FILE), 'utf8')).trim()
+  const admin = nkeys.fromSeed(new TextEncoder().encode(seed))
+  const { write, written } = writerInto(folder)
+  for (const region of regions) await writeRegion(region, admin.getPublicKey(), write)
+  return written
+}
+
+/** Those of `regions` of which the folder has no file. */
+export async function withoutKeys(
+  folder: string,
+  regions: readonly RegionId[],
+): Promise<readonly RegionId[]> {
+  const there = await readdir(folder)
+  return regions.filter((region) => !there.some((name) => isOfRegion(name, region)))
+}
+
+type Write = (name: string, content: string, mode?: number) => Promise<void>
+
+function writerInto(folder: string): { readonly write: Write; readonly written: string[] } {
+  const written: string[] = []
+  const write: Write = async (name, content, mode) => {
+    await writeFile(join(folder, name), content, { flag: 'wx', ...(mode && { mode }) })
+    written.push(name)
+  }
+  return { write, written }
+}
+
+async function writeRegion(region: RegionId, adminKey: string, write: Write): Promise<void> {
+  const sync = nkeys.createUser()
+  await write(`nats-${region}.seed`, seedOf(sync), SECRET_MODE)
+  await write(
+    `nats-${region}.conf`,
+    natsAuthorization({ region, syncKey: sync.getPublicKey(), adminKey }),
+  )
+  await writeRedisUsers(region, write)
+}
+
+function isOfRegion(name: string, region: RegionId): boolean {
+  const passwords = REDIS_USERS.map((user) => `redis-${region}-${user}.password`)
+  const others = [`nats-${region}.seed`, `nats-${region}.conf`, `redis-${region}.acl`]
+  return [...passwords, ...others].includes(name)
+}
+
+async function writeRedisUsers(region: RegionId, write: Write): Promise<void> {
   const passwords = new Map(REDIS_USERS.map((user) => [user, randomText()]))
   for (const [user, password] of passwords) {
     await write(`redis-${region}-${user}.password`, `${password}\n`, SECRET_MODE)
