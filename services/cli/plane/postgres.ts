@@ -54,7 +54,10 @@ export async function startPostgres(
   const passwordFile = join(home, 'password')
   if (!existsSync(join(data, 'PG_VERSION'))) {
     await mkdir(home, { recursive: true })
-    if (account !== undefined) await chown(home, account.uid, account.gid)
+    if (account !== undefined) {
+      await chown(home, account.uid, account.gid)
+      requireEntry(home, account)
+    }
     await writeFile(passwordFile, `${randomBytes(16).toString('hex')}\n`, { mode: 0o600 })
     if (account !== undefined) await chown(passwordFile, account.uid, account.gid)
     const initialise = ['-D', data, '-U', USER, '-A', 'scram-sha-256', '-E', 'UTF8', '--locale=C']
@@ -126,6 +129,18 @@ function accountOf(user: string): Account | undefined {
     return { uid: idOf('-u'), gid: idOf('-g') }
   } catch {
     return undefined // There is no such account.
+  }
+}
+
+/** A folder of root's own, or one under /root, would be found closed by a program that says no way out. */
+function requireEntry(folder: string, account: Account): void {
+  try {
+    execFileSync('test', ['-x', folder], { ...account, cwd: '/', stdio: 'ignore' })
+  } catch (cause) {
+    throw new Error(
+      `PostgreSQL does not run as root, and account ${account.uid} may not enter ${folder}: name a folder that all may pass through (chmod o+x it and those above), or set DATABASE_URL`,
+      { cause },
+    )
   }
 }
 
