@@ -1,8 +1,8 @@
 import { QuotaError } from '../errors.ts'
+import { newToken } from '../protocol/token-format.ts'
 import { recordAudit } from './audit.ts'
 import { type Db, inTransaction, lockPlane, type Trx } from './plane.ts'
 import type { PlaneContext } from './plane-change.ts'
-import { newToken } from './token-format.ts'
 import {
   countTokens,
   findToken,

@@ -1,7 +1,7 @@
 import { timingSafeEqual } from 'node:crypto'
 import type { Db } from '../../../shared/postgres/plane.ts'
-import type { TokenParts } from '../../../shared/postgres/token-format.ts'
 import { findToken, noteTokenUse, type StoredToken } from '../../../shared/postgres/tokens.ts'
+import type { TokenParts } from '../../../shared/protocol/token-format.ts'
 import { type Caller, isScope } from './scopes.ts'
 
 /** How long a row is believed: the longest that a revoked token goes on working in an admin that did not revoke it. */
