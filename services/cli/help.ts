@@ -12,6 +12,8 @@ export const ENVIRONMENT: Readonly<Record<string, string>> = {
   QUOTAPLANE_TOKEN: 'bearer token, as --token',
   QUOTAPLANE_CONTEXT: 'a remembered plane, as --context',
   QUOTAPLANE_ENFORCER_URL: 'enforcer that `check` asks, as --enforcer-url',
+  QUOTAPLANE_ENFORCER_TOKEN:
+    'token with the scope quota:check for enforcers that ask for one, as --enforcer-token',
   QUOTAPLANE_DEBUG_TOKEN: 'token that lets `debug` look at an enforcer, as --debug-token',
   QUOTAPLANE_CA_FILE: 'certificates of the authority that vouches for the plane',
   QUOTAPLANE_CERT_FILE: 'certificate to show to the plane, with its key in QUOTAPLANE_KEY_FILE',

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { Io } from './io.ts'
+import { callerFieldOf } from './settings.ts'
 import { findLocalPlane } from './state-file.ts'
 
 /** An enforcer answers within milliseconds; one that does not is told of, and the others are shown. */
@@ -60,7 +61,7 @@ async function read(
 ): Promise<ReadonlyMap<string, number> | string> {
   try {
     const signal = AbortSignal.any([AbortSignal.timeout(READ_TIMEOUT_MS), io.signal])
-    const headers = { 'content-type': 'application/json' }
+    const headers = { ...callerFieldOf({}, io), 'content-type': 'application/json' }
     const response = await fetch(`${url}/v1/check`, { method: 'POST', headers, body, signal })
     const parsed = answerSchema.safeParse(await response.json())
     if (!parsed.success) return `${url} answered ${response.status}`

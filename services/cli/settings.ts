@@ -91,6 +91,21 @@ export function debugTokenOf(
   throw new CliError('give --debug-token or set QUOTAPLANE_DEBUG_TOKEN', EXIT.usage)
 }
 
+/**
+ * The header field by which an enforcer knows a caller, from the flag or QUOTAPLANE_ENFORCER_TOKEN; none without.
+ *
+ * The token for admin is never sent: it may do more than ask for checks.
+ */
+export function callerFieldOf(
+  flags: { readonly enforcerToken?: string | undefined },
+  io: Io,
+): { readonly authorization?: string } {
+  const token = flags.enforcerToken ?? io.env['QUOTAPLANE_ENFORCER_TOKEN'] ?? ''
+  if (token === '') return {}
+  if (/^[\x21-\x7e]+$/.test(token)) return { authorization: `Bearer ${token}` }
+  throw new CliError('--enforcer-token must have visible ASCII characters alone', EXIT.usage)
+}
+
 /** An enforcer of each region of the local plane. */
 export function localEnforcerUrls(io: Io): readonly string[] {
   const local = findLocalPlane(io.env)

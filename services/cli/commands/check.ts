@@ -4,7 +4,7 @@ import { problemSchema } from '../../../shared/protocol/admin-replies.ts'
 import { describeField } from '../admin-client.ts'
 import { CliError, EXIT } from '../errors.ts'
 import type { Io } from '../io.ts'
-import { enforcerUrlOf, localEnforcerUrls } from '../settings.ts'
+import { callerFieldOf, enforcerUrlOf, localEnforcerUrls } from '../settings.ts'
 import { grouped, table } from '../table.ts'
 import { printJson, printLines, wholeNumber, withExamples } from './common.ts'
 
@@ -15,6 +15,7 @@ const flagsSchema = z.object({
   domain: z.string(),
   cost: z.number(),
   enforcerUrl: z.string().optional(),
+  enforcerToken: z.string().optional(),
   region: z.string().optional(),
   allRegions: z.boolean().default(false),
   json: z.boolean().default(false),
@@ -65,12 +66,17 @@ export function addCheckCommand(
     .option('--region <region>', 'region of the local plane to ask')
     .option('--all-regions', 'ask every region of the local plane')
     .option('--enforcer-url <url>', 'enforcer to ask (env QUOTAPLANE_ENFORCER_URL)')
+    .option(
+      '--enforcer-token <token>',
+      'token with the scope quota:check (env QUOTAPLANE_ENFORCER_TOKEN)',
+    )
     .option('--json', 'print the answer as JSON')
     .action(async (entries: readonly string[], options: unknown) => {
       const flags = flagsSchema.parse(options)
       const descriptors = parseDescriptors(entries)
+      const check = { domain: flags.domain, descriptors, cost: flags.cost }
       for (const url of urlsOf(flags, io)) {
-        const body = await ask(url, { domain: flags.domain, descriptors, cost: flags.cost }, io)
+        const body = await ask({ url, caller: callerFieldOf(flags, io) }, check, io)
         const answer = answerSchema.parse(body)
         if (flags.json) printJson(io, body)
         else printLines(io, answerLines(answer))
@@ -113,13 +119,17 @@ export function parseDescriptors(words: readonly string[]): readonly Descriptor[
   return descriptors.map((entries) => ({ entries }))
 }
 
-async function ask(url: string, check: unknown, io: Io): Promise<unknown> {
+async function ask(
+  { url, caller }: { readonly url: string; readonly caller: Readonly<Record<string, string>> },
+  check: unknown,
+  io: Io,
+): Promise<unknown> {
   const signal = AbortSignal.any([AbortSignal.timeout(CHECK_TIMEOUT_MS), io.signal])
   let response: Response
   try {
     response = await fetch(`${url}/v1/check`, {
       method: 'POST',
-      headers: { 'content-type': 'application/json' },
+      headers: { ...caller, 'content-type': 'application/json' },
       body: JSON.stringify(check),
       signal,
     })

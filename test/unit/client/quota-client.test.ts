@@ -57,6 +57,21 @@ describe('the client', () => {
     expect(answer.headers).toEqual({ 'ratelimit-policy': '"p";q=5', ratelimit: '"p";r=4;t=1' })
   })
 
+  it('sends its token with each request, and refuses one that no header field can hold', async () => {
+    const fields: (string | undefined)[] = []
+    const server = await aServer((_turn, res, req) => {
+      fields.push(req.headers.authorization)
+      res.end(ALLOWED)
+    })
+    await aClient([server.url], { token: 'qp_a_b' }).check(check)
+    await aClient([server.url], { token: 'qp_a_b' }).release({ ...check, requestId: 'a' })
+    await aClient([server.url]).check(check)
+    expect(fields).toEqual(['Bearer qp_a_b', 'Bearer qp_a_b', undefined])
+    for (const token of ['', 'qp_a_b\n', 'a b']) {
+      expect(() => aClient([server.url], { token })).toThrow('token must have visible ASCII')
+    }
+  })
+
   it('asks the next enforcer when one is down or cannot decide, and spreads its calls', async () => {
     const good = await aServer((_turn, res) => res.end(ALLOWED))
     const busy = await aServer((_turn, res) => res.writeHead(503).end('{}'))
