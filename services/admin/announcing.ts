@@ -29,22 +29,24 @@ export class Announcing {
     this.#wake()
   }
 
-  readonly announce = (revision: number): void => {
+  readonly announce = (revision: number, tokens: string | null): void => {
     const isNew = revision > this.#announced
     const from = isNew ? fieldReader(this.#changedBy) : undefined
     if (isNew) this.#announced = revision
     if (from === undefined || this.#tracer === undefined) {
-      this.#publisher.announce(revision)
+      this.#publisher.announce(revision, tokens)
       return
     }
     this.#changedBy = undefined
     const notes = { 'messaging.system': 'nats', 'quotaplane.policy_revision': revision }
     const span = this.#tracer.begin({ name: 'announce revision', kind: 'producer', notes, from })
     if (span === null) {
-      this.#publisher.announce(revision)
+      this.#publisher.announce(revision, tokens)
       return
     }
-    this.#tracer.inside(span, () => this.#publisher.announce(revision, this.#tracer?.fields()))
+    this.#tracer.inside(span, () =>
+      this.#publisher.announce(revision, tokens, this.#tracer?.fields()),
+    )
     span.end()
   }
 }

@@ -1,5 +1,6 @@
 import type { RegionRecord } from '../../shared/core/ledger/types.ts'
 import { isQuotaError } from '../../shared/errors.ts'
+import { readTokensMark } from '../../shared/postgres/check-tokens.ts'
 import { forgetKeys } from '../../shared/postgres/idempotency.ts'
 import { migrateToLatest } from '../../shared/postgres/migrator.ts'
 import { type Db, readStamp } from '../../shared/postgres/plane.ts'
@@ -28,8 +29,8 @@ export interface PlaneFollowerOptions {
   readonly log: Logger
   readonly wallMs: () => number
   readonly monotonicMs: () => number
-  /** Tells the regions of the newest revision. */
-  readonly announce: (revision: number) => void
+  /** Tells the regions of the newest revision, and of the mark of the tokens for checks; null before it was read. */
+  readonly announce: (revision: number, tokens: string | null) => void
 }
 
 /**
@@ -45,6 +46,7 @@ export class PlaneFollower {
   readonly #recorded = new Set<string>()
   readonly #moves: RegionMoves
   readonly #rebase: Rebase
+  #tokensMark: string | null = null
   #forgotAtMs = Number.NEGATIVE_INFINITY
 
   constructor(options: PlaneFollowerOptions) {
@@ -87,7 +89,9 @@ export class PlaneFollower {
     }
     await this.#refresh()
     // What was just saved need not wait for the rest of the step.
-    this.#options.announce(cache.revision)
+    this.#options.announce(cache.revision, this.#tokensMark)
+    // Before all that may fail: a revoked token must not wait for it.
+    this.#tokensMark = await readTokensMark(db)
     const adoptions = this.#unrecorded()
     if (adoptions.length > 0) {
       await recordAdoptions(db, adoptions, ADOPTION_CONTEXT)
@@ -101,7 +105,7 @@ export class PlaneFollower {
     await settleHeardDepartures({ db, live, members: cache.members })
     live.prune(wallMs())
     await this.#forget(wallMs())
-    this.#options.announce(cache.revision)
+    this.#options.announce(cache.revision, this.#tokensMark)
   }
 
   async #refresh(): Promise<void> {

@@ -1,6 +1,7 @@
 import { QuotaError } from '../../shared/errors.ts'
 import type { PolicySource } from '../../shared/nats/policy-publisher.ts'
 import { changesOf, readChanges, readRemoved } from '../../shared/postgres/changes.ts'
+import { readCheckTokens } from '../../shared/postgres/check-tokens.ts'
 import { readMembership } from '../../shared/postgres/departures.ts'
 import { hasIncarnation, takeIncarnation } from '../../shared/postgres/incarnations.ts'
 import { type Db, readRevision, readStamp } from '../../shared/postgres/plane.ts'
@@ -44,6 +45,10 @@ export function createPolicySource(options: PolicySourceOptions): PolicySource {
             )
       // After the revision was read, so that the members are never older than what they are told with.
       return { ...read, ...(await readMembership(db)) }
+    },
+    async readCheckTokens(query) {
+      refuseOlderThanRegions(await readRevision(db), live)
+      return await readCheckTokens(db, query)
     },
     async takeIncarnation({ region, requestId, atLeast }) {
       refuseOlderThanRegions(await readRevision(db), live)

@@ -14,6 +14,7 @@ import type { SyncMetrics } from './metrics.ts'
 import { PolicyFeed } from './policy-feed.ts'
 import { RegionMemory } from './region-memory.ts'
 import { askStockOnce } from './stock-asking.ts'
+import { TokenFeed } from './token-feed.ts'
 import { Wakeup } from './wakeup.ts'
 
 /** How often it is looked whether admin has to be asked; a hint wakes the loop at once. */
@@ -25,6 +26,9 @@ const STOCK_TIMEOUT_MS = 10_000
 /** How often admin is told which revision is applied here; a change is told at once. Nothing but memory is asked. */
 const ROLLOUT_INTERVAL_MS = 1_000
 const ROLLOUT_TIMEOUT_MS = 1_000
+
+/** Longer than all pages of the most tokens take; a request that gets no answer gives up long before. */
+const TOKENS_TIMEOUT_MS = 30_000
 
 /** A series of pages of a large plane takes seconds; a request that gets no answer gives up long before. */
 const POLICY_TIMEOUT_MS = 60_000
@@ -50,7 +54,7 @@ export interface SyncService {
   readonly daemon: Daemon
   readonly memory: RegionMemory
   readonly feed: PolicyFeed
-  /** They ask admin for what changed and for tokens of long windows, and tell it what is applied. They run already. */
+  /** They ask admin for what changed, for tokens for checks and for those of long windows, and tell it what is applied. They run already. */
   readonly loops: readonly Loop[]
 }
 
@@ -121,5 +125,23 @@ export function assembleSync(parts: SyncParts): SyncService {
     onStockWanted: () => stockLoop.wake(),
     onRollout: () => rolloutLoop.wake(),
   })
-  return { daemon, memory, feed, loops: [policyLoop, stockLoop, rolloutLoop] }
+  return {
+    daemon,
+    memory,
+    feed,
+    loops: [policyLoop, followTokens(parts, inbox), stockLoop, rolloutLoop],
+  }
+}
+
+/** Asks admin for the tokens for checks whenever it tells of others. */
+function followTokens({ policyClient, clock, log, onBug }: SyncParts, inbox: Inbox): Loop {
+  const feed = new TokenFeed({
+    client: policyClient,
+    clock,
+    onTokens: (tokens) => inbox.putTokens(tokens),
+    onWanted: () => loop.wake(),
+  })
+  const times = { intervalMs: POLICY_INTERVAL_MS, timeoutMs: TOKENS_TIMEOUT_MS }
+  const loop = every({ name: 'tokens', ...times, log, onBug }, () => feed.pullOnce())
+  return loop
 }

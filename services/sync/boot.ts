@@ -72,6 +72,7 @@ export async function startSession(
   const beginning = await begin(deps, store, opened, ledSinceMs)
   const firstSeq = Math.max(opened.seqReserved, memory.ledger.nextSeq)
   await store.reserveSeq(firstSeq + SEQ_RESERVE)
+  await bringTokens(memory, store, opened)
   const session = new Session(deps, store, firstSeq + SEQ_RESERVE)
   const { fence, storeOffsetMs } = opened
   memory.stock.beginSession(fence)
@@ -79,6 +80,19 @@ export async function startSession(
   const mayUsePlane = memory.freshSinceMs === null && memory.plane.revision > 0
   if (mayUsePlane) await session.usePlane(memory.plane)
   return { session, continuity: beginning.continuity }
+}
+
+/** Writes the tokens that this process knows, unless Redis has a later reading of them. */
+async function bringTokens(
+  memory: RegionMemory,
+  store: RegionStore,
+  opened: OpenedStore,
+): Promise<void> {
+  const { checkTokens } = memory
+  memory.storedTokensAsOfMs = opened.checkTokensAsOfMs
+  if (checkTokens === null || checkTokens.asOfMs <= opened.checkTokensAsOfMs) return
+  await store.writeCheckTokens(checkTokens)
+  memory.storedTokensAsOfMs = checkTokens.asOfMs
 }
 
 function begin(

@@ -1,3 +1,4 @@
+import type { CheckTokens } from '../../shared/core/check-tokens.ts'
 import type { CountReport } from '../../shared/core/estimate/count-table.ts'
 import { isNewer } from '../../shared/core/ledger/state.ts'
 import type { RegionRecord } from '../../shared/core/ledger/types.ts'
@@ -10,6 +11,12 @@ import type { StockAnswer } from './stock-book.ts'
 /** Reports of counts that may wait: some from each region of the largest plane. */
 const REPORTS_MAX = 4 * REGIONS_MAX
 
+/** Tokens for checks, and when admin was asked for them by this process's clock. */
+export interface HeardTokens {
+  readonly tokens: CheckTokens
+  readonly askedAtMs: number
+}
+
 export type Arrival =
   | { readonly kind: 'record'; readonly record: RegionRecord }
   | { readonly kind: 'plane'; readonly plane: Plane; readonly trace?: TraceFields | undefined }
@@ -17,12 +24,14 @@ export type Arrival =
   | { readonly kind: 'question' }
   /** What a peer counted of eventual policies. */
   | { readonly kind: 'counts'; readonly report: CountReport }
+  /** All tokens for checks, as admin told them last. */
+  | ({ readonly kind: 'tokens' } & HeardTokens)
   /** What admin gave of long windows. */
   | { readonly kind: 'stock'; readonly answer: StockAnswer }
 
 /**
  * What arrived for the daemon while it was busy, bounded by nature: the newest record of each peer and the
- * newest plane. Everything in them is cumulative, so what a newer one replaced is not missed.
+ * newest plane and tokens. Everything in them is cumulative, so what a newer one replaced is not missed.
  */
 export class Inbox {
   readonly #records = new Map<RegionId, RegionRecord>()
@@ -30,6 +39,7 @@ export class Inbox {
   #plane: Plane | null = null
   /** Of the change that brought it. */
   #planeTrace: TraceFields | undefined
+  #tokens: HeardTokens | null = null
   #isAsked = false
   /** One question is asked after the other, so there are never many. */
   readonly #stock: StockAnswer[] = []
@@ -52,6 +62,11 @@ export class Inbox {
     if (this.#plane !== null && plane.revision < this.#plane.revision) return
     this.#plane = plane
     this.#planeTrace = trace
+    this.#onArrival()
+  }
+
+  putTokens(tokens: HeardTokens): void {
+    this.#tokens = tokens
     this.#onArrival()
   }
 
@@ -79,6 +94,11 @@ export class Inbox {
       this.#plane = null
       return { kind: 'plane', plane, trace: this.#planeTrace }
     }
+    const tokens = this.#tokens
+    if (tokens !== null) {
+      this.#tokens = null
+      return { kind: 'tokens', ...tokens }
+    }
     if (this.#isAsked) {
       this.#isAsked = false
       return { kind: 'question' }
@@ -94,7 +114,7 @@ export class Inbox {
   }
 
   get isEmpty(): boolean {
-    const isQuiet = this.#plane === null && !this.#isAsked
+    const isQuiet = this.#plane === null && this.#tokens === null && !this.#isAsked
     const isEmpty = this.#stock.length + this.#counts.length === 0
     return isQuiet && isEmpty && this.#records.size === 0
   }

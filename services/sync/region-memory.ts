@@ -1,4 +1,5 @@
 import { MEASURE_FIRST_MS } from '../../shared/core/allocation/demand.ts'
+import type { CheckTokens } from '../../shared/core/check-tokens.ts'
 import { SILENT_AFTER_MS, URGENT_SPACING_MS } from '../../shared/core/ledger/constants.ts'
 import { createLedger, type LedgerState } from '../../shared/core/ledger/state.ts'
 import type { RegionRecord } from '../../shared/core/ledger/types.ts'
@@ -23,6 +24,10 @@ export class RegionMemory {
   readonly rollout = new RolloutBook()
   readonly overAdmission = new OverAdmission()
   plane: Plane = EMPTY_PLANE
+  /** Tokens for checks as this process wrote them last, or tried to; null before it did. */
+  checkTokens: CheckTokens | null = null
+  /** Of which instant those in Redis are, as far as is known. */
+  storedTokensAsOfMs = 0
   /** What some plane came to under its emergency actions; see `inForceAt`. */
   #inForce: InForce = inForceOf(EMPTY_PLANE, 0)
   /** The plane as Redis last confirmed it; null before. */

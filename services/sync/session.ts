@@ -25,7 +25,7 @@ import {
   traced,
 } from '../../shared/runtime/tracing/tracer.ts'
 import { ClockWatch } from './clock-watch.ts'
-import type { Inbox } from './inbox.ts'
+import type { HeardTokens, Inbox } from './inbox.ts'
 import { type Leadership, RENEW_INTERVAL_MS } from './leadership.ts'
 import type { SyncMetrics } from './metrics.ts'
 import { countMoves, showLedger } from './observe.ts'
@@ -59,6 +59,8 @@ export interface SessionDeps {
 export class Session {
   readonly #deps: SessionDeps
   readonly #store: RegionStore
+  /** After Redis was read. */
+  readonly #beganMs: number
   #seqReserved: number
   #renewDueMs = 0
   #tickDueMs = 0
@@ -73,6 +75,7 @@ export class Session {
   /** `store` is open under a fence of this process's own; sequence numbers below `seqReserved` may be used. */
   constructor(deps: SessionDeps, store: RegionStore, seqReserved: number) {
     this.#deps = deps
+    this.#beganMs = deps.clock.monotonicMs()
     this.#store = store
     this.#seqReserved = seqReserved
   }
@@ -223,6 +226,9 @@ export class Session {
       case 'question':
         this.#isUrgent = true
         break
+      case 'tokens':
+        await this.#useTokens(arrival)
+        break
       case 'counts':
         memory.counts.hear(arrival.report, memory.ledger, this.#deps.clock.monotonicMs())
         break
@@ -232,6 +238,22 @@ export class Session {
       default:
         unreachable(arrival)
     }
+  }
+
+  /**
+   * What was asked for in this session is later than all that Redis has, whatever the clock of Postgres says; of what was
+   * asked for before, another daemon may have led meanwhile and have heard of something later.
+   */
+  async #useTokens({ tokens, askedAtMs }: HeardTokens): Promise<void> {
+    this.#requireLease()
+    const { memory } = this.#deps
+    const storedMs = memory.storedTokensAsOfMs
+    if (askedAtMs < this.#beganMs && tokens.asOfMs <= storedMs) return
+    const later = { ...tokens, asOfMs: Math.max(tokens.asOfMs, storedMs + 1) }
+    // Remembered first: where writing fails, the next session finds that Redis has an earlier reading.
+    memory.checkTokens = later
+    await this.#store.writeCheckTokens(later)
+    memory.storedTokensAsOfMs = later.asOfMs
   }
 
   async #exchangeCounts(): Promise<void> {

@@ -2,6 +2,7 @@
  * What the use cases need of the outside, in the words of the domain. Adapters live in shared/redis,
  * shared/nats and shared/postgres; each port has a contract suite in test/contract.
  */
+import type { CheckTokens } from './check-tokens.ts'
 import type { CounterId } from './descriptor.ts'
 import type { Count, CountReport } from './estimate/count-table.ts'
 import type {
@@ -226,6 +227,12 @@ export interface PolicyReader {
   readAll(known?: RegionPolicies | null): Promise<RegionPolicies>
 }
 
+/** Reads the tokens for checks that the sync daemon keeps in Redis. */
+export interface CheckTokenReader {
+  /** What is there, or null where it is of `knownAsOfMs` or nothing is there. Rejects with QUOTA_STORE_UNAVAILABLE. */
+  readOther(knownAsOfMs: number | null): Promise<CheckTokens | null>
+}
+
 /** Whether this Redis went on running since the daemon's scripts were loaded, and what it holds. */
 export interface OpenedStore {
   readonly fence: number
@@ -241,6 +248,8 @@ export interface OpenedStore {
   readonly seqReserved: number
   readonly policyVersion: number
   readonly policyRevision: number
+  /** Of which instant its tokens for checks are; 0 without any. */
+  readonly checkTokensAsOfMs: number
   readonly planePolicies: readonly Policy[]
   readonly members: readonly RegionId[]
   readonly pairs: Readonly<Record<RegionId, PairState>>
@@ -342,6 +351,8 @@ export interface RegionStore {
     },
     pause?: () => Promise<void>,
   ): Promise<number>
+  /** Replaces the tokens for checks, all in one step. */
+  writeCheckTokens(tokens: CheckTokens): Promise<void>
   close(): Promise<void>
 }
 

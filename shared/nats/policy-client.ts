@@ -1,4 +1,5 @@
 import type { Msg } from 'nats'
+import type { CheckToken, CheckTokens } from '../core/check-tokens.ts'
 import type { Membership } from '../core/ledger/types.ts'
 import type { RegionId } from '../core/policy.ts'
 import { QuotaError } from '../errors.ts'
@@ -20,6 +21,7 @@ import {
   POLICY_REVISION_SUBJECT,
   stockSubject,
 } from '../protocol/subjects.ts'
+import { tokensReplySchema } from '../protocol/token-messages.ts'
 import type { Tracer } from '../runtime/tracing/tracer.ts'
 import { fieldsOf, type NatsLink } from './client.ts'
 
@@ -28,6 +30,9 @@ const REPLY_TIMEOUT_MS = 2_000
 
 /** Most pages of one series: far above what the largest plane needs, so only a fault of admin's reaches it. */
 const PAGES_MAX = 10_000
+
+/** Most pages of tokens: twice what the most tokens of a plane fill. */
+const TOKEN_PAGES_MAX = 64
 
 /** How long a series that failed is worth going on with. */
 const SERIES_KEPT_MS = 10_000
@@ -47,6 +52,11 @@ export interface ChangesSince extends Membership {
   readonly changes: readonly PolicyChange[]
 }
 
+/** All tokens for checks, and the mark that admin gives them. */
+export interface MarkedTokens extends CheckTokens {
+  readonly mark: string
+}
+
 /** Told of a revision, and how to read the header fields that came with it. */
 export type RevisionHandler = (
   revision: number,
@@ -64,6 +74,7 @@ export class NatsPolicyClient {
   readonly #tracer: Tracer | undefined
   readonly #onBadHint: (err: unknown) => void
   readonly #handlers: RevisionHandler[] = []
+  readonly #tokenHandlers: ((mark: string) => void)[] = []
   /** A series that failed on its way. */
   #failed: Series | null = null
 
@@ -85,6 +96,35 @@ export class NatsPolicyClient {
   /** Calls `handle` with each revision that admin says is the newest. Hints may be lost, repeated or late. */
   onRevision(handle: RevisionHandler): void {
     this.#handlers.push(handle)
+  }
+
+  /** Calls `handle` with each mark that admin gives the tokens for checks. Hints may be lost, repeated or late. */
+  onTokensMark(handle: (mark: string) => void): void {
+    this.#tokenHandlers.push(handle)
+  }
+
+  /**
+   * All tokens for checks, as they were at some instant since the call. Rejects with QUOTA_BUS_UNAVAILABLE also when
+   * they changed while their pages came, and when an admin answered that knows nothing of them.
+   */
+  async checkTokens(): Promise<MarkedTokens> {
+    const tokens: CheckToken[] = []
+    let first: MarkedTokens | null = null
+    let after = ''
+    for (let page = 0; page < TOKEN_PAGES_MAX; page++) {
+      const { mark, asOfMs, items, next } = await this.#askTokens(after)
+      first ??= { mark, asOfMs, tokens }
+      if (mark !== first.mark) {
+        throw new QuotaError('QUOTA_BUS_UNAVAILABLE', 'the tokens changed while they were read')
+      }
+      tokens.push(...items)
+      if (next === null) return first
+      after = next
+    }
+    throw new QuotaError(
+      'QUOTA_BUS_UNAVAILABLE',
+      `more than ${TOKEN_PAGES_MAX} pages of tokens came`,
+    )
   }
 
   /**
@@ -160,14 +200,27 @@ export class NatsPolicyClient {
     return decodeMessage(changesReplySchema, reply)
   }
 
+  /** `since` is what an admin that knows nothing of tokens reads: nothing changed after it, so little comes back. */
+  async #askTokens(after: string) {
+    const head = { v: POLICY_MESSAGES_VERSION, since: Number.MAX_SAFE_INTEGER }
+    const request = JSON.stringify({ ...head, format: PLANE_POLICY_FORMAT, tokens: { after } })
+    const reply = await this.#request(POLICY_CHANGES_SUBJECT, request)
+    const { tokens } = decodeMessage(tokensReplySchema, reply)
+    if (tokens !== undefined) return tokens
+    const message =
+      'an admin of an earlier version answered, which knows nothing of tokens for checks'
+    throw new QuotaError('QUOTA_BUS_UNAVAILABLE', message)
+  }
+
   #request(subject: string, request: string): Promise<string> {
     return this.#link.request(subject, request, REPLY_TIMEOUT_MS, this.#tracer?.fields())
   }
 
   #receiveHint(message: Msg): void {
     try {
-      const { revision } = decodeMessage(policyHintSchema, message.string())
+      const { revision, tokens } = decodeMessage(policyHintSchema, message.string())
       for (const handle of this.#handlers) handle(revision, fieldsOf(message))
+      if (tokens !== undefined) for (const handle of this.#tokenHandlers) handle(tokens)
     } catch (err) {
       if (!(err instanceof QuotaError)) throw err
       this.#onBadHint(err)

@@ -10,6 +10,7 @@ import {
   incarnationRequestSchema,
   POLICY_MESSAGES_VERSION,
   type PolicyHint,
+  TOKENS_PAGE_MAX,
 } from '../protocol/policy-messages.ts'
 import {
   type StockReply,
@@ -25,6 +26,7 @@ import {
   regionOfSubject,
   STOCK_SUBJECTS,
 } from '../protocol/subjects.ts'
+import type { TokensPage, TokensReply } from '../protocol/token-messages.ts'
 import { createFailureLog, type FailureLog } from '../runtime/failure-log.ts'
 import type { Logger } from '../runtime/logger.ts'
 import { type TraceFields, type Tracer, traced } from '../runtime/tracing/tracer.ts'
@@ -37,6 +39,8 @@ export type QuestionKind = 'changes' | 'incarnation' | 'stock'
 export interface PolicySource {
   /** At most `limit` changes with a revision above `after`, in the order of their revisions. */
   readChanges(query: { readonly after: number; readonly limit: number }): Promise<ChangesRead>
+  /** At most `limit` of the tokens for checks with an id after `after`, in the order of their ids. */
+  readCheckTokens(query: { readonly after: string; readonly limit: number }): Promise<TokensPage>
   takeIncarnation(question: {
     readonly region: RegionId
     readonly requestId: string
@@ -74,9 +78,10 @@ export class PolicyPublisher {
     options.link.use((connection) => this.#listen(connection))
   }
 
-  /** Dropped while NATS is away: the next one says the same or more. */
-  announce(revision: number, fields?: TraceFields): void {
-    const hint: PolicyHint = { v: POLICY_MESSAGES_VERSION, revision }
+  /** With the mark of the tokens for checks once it is known. Dropped while NATS is away: the next one says as much. */
+  announce(revision: number, tokens?: string | null, fields?: TraceFields): void {
+    const head = { v: POLICY_MESSAGES_VERSION, revision } as const
+    const hint: PolicyHint = tokens ? { ...head, tokens } : head
     this.#options.link.publish(POLICY_REVISION_SUBJECT, JSON.stringify(hint), fields)
   }
 
@@ -110,10 +115,17 @@ export class PolicyPublisher {
 
   async #changes(message: Msg): Promise<string> {
     const request = decodeMessage(changesRequestSchema, message.string())
+    if (request.tokens !== undefined) return await this.#tokens(request.tokens.after)
     const after = Math.max(request.since, request.after ?? 0)
     const page = pageOf(await this.#options.source.readChanges({ after, limit: CHANGES_PAGE_MAX }))
     requireKnown(page.changes, request.format)
     return encodePage(page)
+  }
+
+  async #tokens(after: string): Promise<string> {
+    const tokens = await this.#options.source.readCheckTokens({ after, limit: TOKENS_PAGE_MAX })
+    const reply: TokensReply = { v: POLICY_MESSAGES_VERSION, tokens }
+    return JSON.stringify(reply)
   }
 
   async #incarnation(message: Msg): Promise<IncarnationReply> {

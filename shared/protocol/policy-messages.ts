@@ -51,14 +51,27 @@ export const CHANGES_PAGE_MAX = 1_000
 /** Most former members of one reply: names that were in use within a minute, far above what operators remove. */
 export const FORMER_MEMBERS_MAX = 1_000
 
+/** Most tokens of one reply: of those with the most and longest domains, half of CHANGES_BYTES_MAX. */
+export const TOKENS_PAGE_MAX = 32
+
 const version = z.literal(POLICY_MESSAGES_VERSION)
 const whole = z.number().int().min(0)
 const positive = z.number().int().min(1)
 const name = z.string().regex(NAME_PATTERN)
 const base = z.record(name, whole.max(POOL_UNITS))
 
-/** On `quotaplane.v1.policy.revision`: the newest revision, each second and on each change. */
-export const policyHintSchema = z.object({ v: version, revision: whole })
+/** Differs whenever the tokens that may ask for checks do; says nothing else. */
+export const tokensMarkSchema = z.string().min(1).max(128)
+
+/**
+ * On `quotaplane.v1.policy.revision`: the newest revision, each second and on each change. `tokens` is the mark of the
+ * tokens for checks; an admin that knows nothing of them leaves it out.
+ */
+export const policyHintSchema = z.object({
+  v: version,
+  revision: whole,
+  tokens: tokensMarkSchema.exactOptional(),
+})
 export type PolicyHint = z.infer<typeof policyHintSchema>
 
 /**
@@ -72,6 +85,8 @@ export const changesRequestSchema = z.object({
   after: whole.optional(),
   /** Highest PLANE_POLICY_FORMAT that the region knows. */
   format: positive.default(1),
+  /** Asks for the tokens with an id after this one in place of changes: `TokensReply`. */
+  tokens: z.object({ after: z.string().max(64) }).exactOptional(),
 })
 export type ChangesRequest = z.input<typeof changesRequestSchema>
 

@@ -45,7 +45,9 @@ export const tokenReplySchema = z
     createdBy: z.string(),
     expiresAt: time.nullable(),
     revokedAt: time.nullable(),
-    lastUsedAt: time.nullable().describe('to within half a minute'),
+    lastUsedAt: time
+      .nullable()
+      .describe('by admin, to within half a minute; enforcers do not tell'),
   })
   .meta({ id: 'Token' })
 export type TokenReply = z.infer<typeof tokenReplySchema>

@@ -85,6 +85,10 @@ export type RegionField =
   /** Version up to which it is kept: an earlier one than `version` after a daemon that does not keep it. */
   | 'versionsAt'
   | 'members'
+  /** Tokens for checks, a list of CheckToken. */
+  | 'checkTokens'
+  /** `asOfMs` of CheckTokens. */
+  | 'checkTokensAsOf'
   | 'seqReserved'
   | 'replicationId'
   | 'checkSha'

@@ -41,7 +41,7 @@ interface Outline {
 
 export function createPolicyReader({ redis }: { readonly redis: RegionRedis }): PolicyReader {
   const onRegion: OnRegion = (what, call) =>
-    within(what, () => onNodeOf(redis, REGION_KEYS.region, call))
+    readWithin(what, () => onNodeOf(redis, REGION_KEYS.region, call))
   return {
     readHead: () =>
       onRegion('read the policy version', async (node) => {
@@ -158,7 +158,8 @@ function byId(one: RegionPolicy, other: RegionPolicy): number {
   return one.id - other.id
 }
 
-async function within<T>(what: string, call: () => Promise<T>): Promise<T> {
+/** What `call` gives; QUOTA_STORE_UNAVAILABLE, which says `what`, when it fails or takes longer than a reading may. */
+export async function readWithin<T>(what: string, call: () => Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error('no reply in time')), READ_DEADLINE_MS)

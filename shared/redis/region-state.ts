@@ -18,6 +18,7 @@ export interface RegionState {
   readonly incarnation: number
   readonly version: number
   readonly revision: number
+  readonly checkTokensAsOfMs: number
   readonly seqReserved: number
   readonly members: readonly RegionId[]
   readonly replicationId: string
@@ -46,6 +47,7 @@ export async function readRegionState(link: RegionLink, stretch: Stretch): Promi
     incarnation: Number(field('incarnation')),
     version: Number(field('version')),
     revision: Number(field('revision')),
+    checkTokensAsOfMs: Number(field('checkTokensAsOf')),
     seqReserved: Number(field('seqReserved')),
     members: field('members') === '' ? [] : (JSON.parse(field('members')) as RegionId[]),
     replicationId: field('replicationId'),

@@ -1,6 +1,7 @@
 /** The sync daemon's region store over Redis; the port says what each method guarantees. */
 import type { Boot } from '../core/algorithms/algorithm.ts'
 import { assert } from '../core/assert.ts'
+import type { CheckTokens } from '../core/check-tokens.ts'
 import { parseCounterId, SLOT_GROUPS } from '../core/counter-id.ts'
 import type { CounterId } from '../core/descriptor.ts'
 import type { Count } from '../core/estimate/count-table.ts'
@@ -132,6 +133,7 @@ class RedisRegionStore implements RegionStore {
       seqReserved: state.seqReserved,
       policyVersion: state.version,
       policyRevision: state.revision,
+      checkTokensAsOfMs: state.checkTokensAsOfMs,
       planePolicies: state.plane,
       members: state.members,
       pairs: state.pairs,
@@ -290,6 +292,13 @@ class RedisRegionStore implements RegionStore {
     this.#usage.keepOnly(this.#written.limits)
     await stretch.rest()
     return version
+  }
+
+  writeCheckTokens({ asOfMs, tokens }: CheckTokens): Promise<void> {
+    return this.#writeRegion({
+      checkTokens: JSON.stringify(tokens),
+      checkTokensAsOf: String(asOfMs),
+    })
   }
 
   close(): Promise<void> {

@@ -41,6 +41,7 @@ function writesOf(store: RegionStore): readonly (readonly [string, () => Promise
     ['reserveSeq', () => store.reserveSeq(99_000)],
     ['collect', () => store.collect()],
     ['writePairs', () => store.writePairs({ there: PAIR })],
+    ['writeCheckTokens', () => store.writeCheckTokens({ asOfMs: 99, tokens: [] })],
     ['writeShares', () => store.writeShares([shareOf(region.counter())])],
     [
       'writePolicies',
@@ -170,6 +171,7 @@ describe('opening', () => {
     await region.daemon.writePairs({ there: PAIR })
     await region.daemon.writeShares([shareOf(id)])
     await region.daemon.reserveSeq(5_000)
+    await region.daemon.writeCheckTokens({ asOfMs: 100, tokens: [] })
     await region.restartDaemon()
     expect(await region.daemon.open()).toEqual({
       fence: NOON_US / 1_000 + 1,
@@ -179,6 +181,7 @@ describe('opening', () => {
       seqReserved: 5_000,
       policyVersion: region.version,
       policyRevision: 1,
+      checkTokensAsOfMs: 100,
       planePolicies: [],
       members: ['here'],
       pairs: { there: PAIR },
@@ -224,6 +227,7 @@ describe('opening', () => {
       scriptsLoaded: false,
       incarnation: 0,
       policyVersion: 0,
+      checkTokensAsOfMs: 0,
       seqReserved: 0,
       members: [],
       pairs: {},

@@ -57,6 +57,10 @@ export class MemoryPlane implements PolicySource {
     }
   }
 
+  async readCheckTokens() {
+    return { mark: '0', asOfMs: 1, items: [], next: null }
+  }
+
   async takeIncarnation(question: {
     readonly region: string
     readonly requestId: string

@@ -108,7 +108,7 @@ function changeRoutes(root: FastifyInstance, deps: AdminDeps, tokens: TokenBook)
     {
       schema: {
         tags,
-        summary: 'Revoke a token; every admin refuses it within seconds',
+        summary: 'Revoke a token; every admin and connected region refuses it within seconds',
         params,
         headers: conditionalHeaders,
         response: { 200: tokenReplySchema, ...failures },

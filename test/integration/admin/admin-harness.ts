@@ -66,6 +66,8 @@ export async function startAdmin(
     readonly verifyJwt?: AccessOptions['verifyJwt']
     readonly log?: Logger
     readonly tls?: ListenTls
+    /** Told what regions would be. */
+    readonly announce?: (revision: number, tokens: string | null) => void
   } = {},
 ): Promise<Admin> {
   const { log = pino({ level: 'silent' }) } = options
@@ -83,7 +85,10 @@ export async function startAdmin(
   const states = { isBusUp: () => false, isDatabaseUp: () => follower.isDatabaseUp() }
   const cache = new PlaneCache(wallMs)
   const announced: number[] = []
-  const announce = (revision: number): void => void announced.push(revision)
+  const announce = (revision: number, tokensMark: string | null): void => {
+    announced.push(revision)
+    options.announce?.(revision, tokensMark)
+  }
   const follower = new PlaneFollower({
     db,
     cache,

@@ -4,7 +4,10 @@ import { QuotaError } from '../../../shared/errors.ts'
 import { NatsLink } from '../../../shared/nats/client.ts'
 import { NatsPolicyClient } from '../../../shared/nats/policy-client.ts'
 import { PolicyPublisher } from '../../../shared/nats/policy-publisher.ts'
-import { POLICY_REVISION_SUBJECT } from '../../../shared/protocol/subjects.ts'
+import {
+  POLICY_CHANGES_SUBJECT,
+  POLICY_REVISION_SUBJECT,
+} from '../../../shared/protocol/subjects.ts'
 import { createLogger } from '../../../shared/runtime/logger.ts'
 import { aPolicy, MemoryPlane } from '../../support/memory-plane.ts'
 import { type NatsServer, startNats } from '../../support/nats-server.ts'
@@ -28,6 +31,7 @@ beforeAll(async () => {
   adminLink = new NatsLink({ url: server.url, name: 'admin', log })
   const source = {
     readChanges: (query: { after: number; limit: number }) => plane.readChanges(query),
+    readCheckTokens: () => plane.readCheckTokens(),
     takeIncarnation: (question: { region: string; requestId: string; atLeast: number }) =>
       plane.takeIncarnation(question),
     answerStock: (...question: Parameters<MemoryPlane['answerStock']>) =>
@@ -115,9 +119,36 @@ describe('the policy client', () => {
     stranger.publish(POLICY_REVISION_SUBJECT, '{"v":2,"revision":9}')
     stranger.publish(POLICY_REVISION_SUBJECT, 'nonsense')
     await stranger.flush()
-    publisher.announce(12)
-    await vi.waitFor(() => expect(hints).toEqual([12]))
+    const marks: string[] = []
+    client.onTokensMark((mark) => marks.push(mark))
+    publisher.announce(11)
+    publisher.announce(12, '2.1')
+    await vi.waitFor(() => expect([hints, marks]).toEqual([[11, 12], ['2.1']]))
     expect(badHints).toHaveLength(2)
+  })
+
+  it('does without tokens while an admin answers that knows nothing of them', async () => {
+    expect((await client.checkTokens()).tokens).toEqual([])
+    await adminLink.close()
+    // As one before there were tokens does: what it does not know of a question it passes over.
+    const earlier = stranger.subscribe(POLICY_CHANGES_SUBJECT, {
+      callback: (_err, message) => {
+        const head = { v: 1, revision: 1, members: [], formerMembers: [], leastIncarnations: {} }
+        message.respond(JSON.stringify({ ...head, changes: [], next: null }))
+      },
+    })
+    await stranger.flush()
+    await expect(client.checkTokens()).rejects.toMatchObject({
+      code: 'QUOTA_BUS_UNAVAILABLE',
+      message: expect.stringContaining('earlier version'),
+    })
+    expect(await client.changesSince(0)).toMatchObject({ revision: 1, changes: [] })
+    earlier.unsubscribe()
+    adminLink = new NatsLink({ url: server.url, name: 'admin', log })
+    const source = plane
+    publisher = new PolicyPublisher({ link: adminLink, source, log })
+    adminLink.start()
+    await vi.waitFor(() => expect(adminLink.isConnected()).toBe(true), { timeout: 5_000 })
   })
 
   it('says that admin is away when nobody answers, and asks again with success', async () => {

@@ -82,6 +82,7 @@ describe('nkeys of quotaplane keys create', () => {
       log,
       source: {
         readChanges: (query) => plane.readChanges(query),
+        readCheckTokens: () => plane.readCheckTokens(),
         takeIncarnation: (question) => plane.takeIncarnation(question),
         answerStock: (...question) => plane.answerStock(...question),
       },
@@ -106,6 +107,7 @@ describe('nkeys of quotaplane keys create', () => {
       expect(hints).toContain(7)
     })
     expect((await client.changesSince(0)).changes).toHaveLength(1)
+    expect((await client.checkTokens()).tokens).toEqual([])
     expect(
       (await client.nextIncarnation({ region: EU, requestId: 'r', atLeast: 0 })).incarnation,
     ).toBeGreaterThan(0)
@@ -144,6 +146,7 @@ describe('nkeys of quotaplane keys create', () => {
       log,
       source: {
         readChanges: (query) => plane.readChanges(query),
+        readCheckTokens: () => plane.readCheckTokens(),
         takeIncarnation(question) {
           asked.push(question.region)
           return plane.takeIncarnation(question)

@@ -11,6 +11,7 @@ const opened: OpenedStore = {
   seqReserved: 0,
   policyVersion: 1,
   policyRevision: 1,
+  checkTokensAsOfMs: 0,
   planePolicies: [],
   members: [],
   pairs: {},

@@ -23,6 +23,7 @@ class ObedientStore {
     writePolicies: 1,
     writeShares: new Map(),
     exchangeCounts: [],
+    readEnforcers: { enforcers: [], unlisted: 0 },
     collect: { storeOffsetMs: 0, samples: [], noticed: [], missing: [], usage: [] },
   }
 
@@ -64,12 +65,13 @@ async function aLeadingSession() {
   const memory = new RegionMemory(REGION)
   const counts: unknown[] = []
   const countBus = { publish: (report: unknown) => void counts.push(report), onReport: () => {} }
+  const inbox = new Inbox(() => {})
   const session = new Session(
     {
       bus,
       leadership,
       countBus,
-      inbox: new Inbox(() => {}),
+      inbox,
       onStockWanted: () => {},
       onRollout: () => {},
       memory,
@@ -101,7 +103,7 @@ async function aLeadingSession() {
     askedAtMs: clock.nowMs,
   })
   obedient.calls.length = 0
-  return { session, clock, memory, leadership, published, counts, obedient, store, policy }
+  return { session, inbox, clock, memory, leadership, published, counts, obedient, store, policy }
 }
 
 describe('a daemon whose lease on its region has lapsed', () => {
@@ -172,5 +174,43 @@ describe('a daemon whose lease on its region has lapsed', () => {
     await expect(session.stepOnce()).rejects.toMatchObject({ code: 'QUOTA_FENCED' })
     expect(obedient.calls).toEqual(['claimLeadership'])
     expect(published).toEqual([])
+  })
+})
+
+describe('tokens for checks', () => {
+  async function aSessionWith(storedAsOfMs: number) {
+    const leading = await aLeadingSession()
+    leading.memory.storedTokensAsOfMs = storedAsOfMs
+    return {
+      ...leading,
+      hear: async (asOfMs: number, askedAtMs: number): Promise<void> => {
+        leading.inbox.putTokens({ tokens: { asOfMs, tokens: [] }, askedAtMs })
+        while (!leading.inbox.isEmpty) await leading.session.stepOnce()
+      },
+      writes: () => leading.obedient.calls.filter((name) => name === 'writeCheckTokens').length,
+    }
+  }
+
+  it('asked for before this daemon led never take the place of later ones', async () => {
+    const { hear, writes, memory } = await aSessionWith(500)
+    await hear(499, 999)
+    expect([writes(), memory.checkTokens]).toEqual([0, null])
+    await hear(501, 999)
+    expect([writes(), memory.storedTokensAsOfMs]).toEqual([1, 501])
+  })
+
+  it('asked for since are written though a Postgres with another clock dates them earlier', async () => {
+    const { hear, writes, memory } = await aSessionWith(500)
+    await hear(100, 1_000)
+    expect([writes(), memory.storedTokensAsOfMs]).toEqual([1, 501])
+  })
+
+  it('that could not be written are known to be later than those in Redis', async () => {
+    const { hear, memory, obedient } = await aSessionWith(500)
+    obedient.onCall = (name) => {
+      if (name === 'writeCheckTokens') throw new Error('no reply')
+    }
+    await expect(hear(600, 1_000)).rejects.toThrow('no reply')
+    expect([memory.checkTokens?.asOfMs, memory.storedTokensAsOfMs]).toEqual([600, 500])
   })
 })
