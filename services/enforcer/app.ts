@@ -9,6 +9,8 @@ import { nameByRoute } from '../../shared/runtime/tracing/http.ts'
 import type { Tracer } from '../../shared/runtime/tracing/tracer.ts'
 import { AUTHORIZE_PATH, type AuthorizeOptions, useAuthorize } from './authorize-route.ts'
 import { BATCH_PATH, useBatches } from './batch-route.ts'
+import { useCallers } from './caller-access.ts'
+import type { CallerBook } from './caller-book.ts'
 import { CHECK_PATH, useChecks, watchChecks } from './check-route.ts'
 import { type DebugOptions, useDebug } from './debug-route.ts'
 import { answerDirectly } from './direct-checks.ts'
@@ -20,6 +22,8 @@ import type { StoreMemoryWatch } from './store-memory.ts'
 import { WholeMessage } from './whole-message.ts'
 
 export interface EnforcerAppOptions extends AuthorizeOptions {
+  /** Not given: callers are not asked who they are. */
+  readonly callers?: Pick<CallerBook, 'require' | 'isKnown'> | undefined
   readonly log: Logger
   readonly registry: Registry
   /** Null or not given: listens without TLS. */
@@ -87,7 +91,10 @@ export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance 
       },
     },
   ]
-  const { memory } = options
+  const { memory, callers } = options
+  if (callers !== undefined) {
+    checks.push({ name: 'tokens', isRequired: true, isReady: () => callers.isKnown })
+  }
   if (memory !== undefined) {
     checks.push({
       name: 'eviction',
@@ -98,6 +105,7 @@ export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance 
   }
   useHealth(app, { checks, isRunning, registry, metricsText: options.metricsText })
   app.get('/openapi.json', () => OPENAPI)
+  useCallers(app, options)
   watchChecks(app, options, new Set([CHECK_PATH, BATCH_PATH, AUTHORIZE_PATH, RLS_JSON_PATH]))
   useChecks(app, options)
   useBatches(app, options)

@@ -12,6 +12,7 @@ import {
   type EntrySource,
   parseAuthorizeQuery,
 } from './authorize-query.ts'
+import { requireCaller } from './caller-access.ts'
 import { rememberQueries } from './check-query.ts'
 import type { CheckRouteOptions } from './check-route.ts'
 import { nameAsk } from './named-ask.ts'
@@ -44,6 +45,7 @@ export function useAuthorize(app: FastifyInstance, options: AuthorizeOptions): v
   app.get(AUTHORIZE_PATH, async (req, reply) => {
     const rules = rulesOf(req.url)
     const { domain, cost } = rules
+    requireCaller(options, req, reply, domain)
     const descriptors = rules.descriptors.map((entries) => ({
       entries: entries.map((rule) => readEntry(req, rule, rules, options.sender)),
     }))

@@ -4,6 +4,7 @@ import { asciiJson } from '../../shared/protocol/ascii-json.ts'
 import { encodeBatchItem, parseBatch } from '../../shared/protocol/check-batch.ts'
 import { CHECK_BODY_BYTES_MAX, parseCheckRequest } from '../../shared/protocol/check-request.ts'
 import { type AnswerContext, encodeVerdict } from './answer.ts'
+import type { CallerOptions } from './caller-access.ts'
 import type { CheckRouteOptions } from './check-route.ts'
 import { nameAsk } from './named-ask.ts'
 import { type CheckRunner, countFailure, runCheck } from './run-check.ts'
@@ -24,9 +25,10 @@ export function useBatches(app: FastifyInstance, options: CheckRouteOptions): vo
   const context = { regionJson: asciiJson(region), clock, isRunning }
   app.post(BATCH_PATH, { bodyLimit: BODY_BYTES_MAX }, async (req, reply) => {
     const checks = parseBatch(req.body)
+    const { authorization } = req.headers
     const items = await all(
       options,
-      checks.map((check) => answerItem(options, check, context)),
+      checks.map((check) => answerItem(options, { body: check, authorization }, context)),
     )
     if (!isRunning()) void reply.header('connection', 'close')
     void reply.header('content-type', JSON_TYPE)
@@ -54,12 +56,14 @@ async function all(
 
 /** What is wrong with one check, or keeps it from being decided, is said in its place; a bug fails the batch. */
 async function answerItem(
-  runner: CheckRunner,
-  body: unknown,
+  runner: CheckRunner & CallerOptions,
+  { body, authorization }: { readonly body: unknown; readonly authorization: string | undefined },
   context: AnswerContext,
 ): Promise<string> {
   try {
-    const named = nameAsk(parseCheckRequest(body))
+    const request = parseCheckRequest(body)
+    runner.callers?.require(authorization, request.domain)
+    const named = nameAsk(request)
     const verdict = await runCheck(runner, named.ask)
     return encodeBatchItem(200, encodeVerdict(verdict, named, context.regionJson))
   } catch (err) {

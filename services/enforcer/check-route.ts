@@ -5,11 +5,12 @@ import { parseCheckRequest } from '../../shared/protocol/check-request.ts'
 import type { HeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
 import { answerOverHttp } from './answer.ts'
+import { type CallerOptions, requireCaller } from './caller-access.ts'
 import { parseCheckQuery, rememberQueries } from './check-query.ts'
 import { nameAsk } from './named-ask.ts'
 import { type CheckRunner, countFailure, runCheck } from './run-check.ts'
 
-export interface CheckRouteOptions extends CheckRunner {
+export interface CheckRouteOptions extends CheckRunner, CallerOptions {
   readonly region: string
   readonly clock: Clock
   /** Which rate limit header fields an answer has when the request does not choose. */
@@ -30,7 +31,9 @@ export function useChecks(app: FastifyInstance, options: CheckRouteOptions): voi
   const formOf = rememberQueries((query) => parseCheckQuery(query, options.headers))
   app.post(CHECK_PATH, async (req, reply) => {
     const form = formOf(req.url)
-    const named = nameAsk(parseCheckRequest(req.body))
+    const request = parseCheckRequest(req.body)
+    requireCaller(options, req, reply, request.domain)
+    const named = nameAsk(request)
     const verdict = await runCheck(options, named.ask)
     return answerOverHttp(reply, { verdict, named }, form, answering)
   })

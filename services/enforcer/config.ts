@@ -48,6 +48,8 @@ const settings = z.object({
     .min(IPV6_PREFIX_MIN)
     .max(IPV6_PREFIX_MAX)
     .default(64),
+  /** Whether callers must send a token with the scope `quota:check`. */
+  ENFORCER_REQUIRE_TOKEN: z.enum(['true', 'false']).default('false'),
   /** Who sends it may see a sample of decisions; without it nobody may. */
   ENFORCER_DEBUG_TOKEN: longSecret(DEBUG_TOKEN_LENGTH_MIN).optional(),
   LOG_LEVEL: logLevel.default('info'),
@@ -77,6 +79,11 @@ export const enforcerEnv = settings.superRefine((config, ctx) => {
 })
 
 export type EnforcerConfig = Readonly<z.infer<typeof enforcerEnv>>
+
+/** Whether callers must say who they are. */
+export function asksCallers(config: EnforcerConfig): boolean {
+  return config.ENFORCER_REQUIRE_TOKEN === 'true'
+}
 
 export function workersOf(config: EnforcerConfig): number {
   return config.ENFORCER_WORKERS === 0 ? availableParallelism() : config.ENFORCER_WORKERS

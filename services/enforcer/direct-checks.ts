@@ -10,7 +10,11 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import { asciiJson } from '../../shared/protocol/ascii-json.ts'
-import { CHECK_BODY_BYTES_MAX, parseCheckRequest } from '../../shared/protocol/check-request.ts'
+import {
+  CHECK_BODY_BYTES_MAX,
+  type CheckRequest,
+  parseCheckRequest,
+} from '../../shared/protocol/check-request.ts'
 import { type AnswerForm, answerOverHttp } from './answer.ts'
 import { CHECK_PATH, type CheckRouteOptions } from './check-route.ts'
 import { AnswerWriter, DirectHead } from './direct-answer.ts'
@@ -45,11 +49,12 @@ function directAnswer(app: FastifyInstance, options: CheckRouteOptions) {
   const { region, clock, isRunning } = options
   const answering = { regionJson: asciiJson(region), clock, isRunning }
   const form: AnswerForm = { denialStatus: 200, headers: options.headers }
+  const parse = parserOf(options)
   const writer = new AnswerWriter(app.server as Server, clock)
   return (req: IncomingMessage, res: ServerResponse, body: Buffer): void => {
     const otherwise = (): void => answerByFramework(app, req, res, body)
     try {
-      const named = nameAsk(parseCheckRequest(JSON.parse(body.toString())))
+      const named = nameAsk(parse(req, body))
       runCheckThen(options, named.ask, {
         resolve(verdict) {
           const head = new DirectHead()
@@ -62,6 +67,19 @@ function directAnswer(app: FastifyInstance, options: CheckRouteOptions) {
       // It says what is wrong with the request, and counts it.
       otherwise()
     }
+  }
+}
+
+/** Reads a check, and asks who sends it where that is to be asked: chosen once, so that not asking costs nothing. */
+function parserOf({
+  callers,
+}: CheckRouteOptions): (req: IncomingMessage, body: Buffer) => CheckRequest {
+  if (callers === undefined) return (_req, body) => parseCheckRequest(JSON.parse(body.toString()))
+  return ({ headers: { authorization } }, body) => {
+    callers.require(authorization)
+    const request = parseCheckRequest(JSON.parse(body.toString()))
+    callers.require(authorization, request.domain)
+    return request
   }
 }
 

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import type {
   CheckStore,
+  CheckTokenReader,
   DenialLog,
   EnforcerRoll,
   LeaseStore,
@@ -21,6 +22,7 @@ import { traceRequests } from '../../shared/runtime/tracing/http.ts'
 import type { Tracer } from '../../shared/runtime/tracing/tracer.ts'
 import { createEnforcerApp } from './app.ts'
 import type { SenderTrust } from './authorize-route.ts'
+import { CallerBook } from './caller-book.ts'
 import { CheckObserver } from './check-observer.ts'
 import { CHECK_PATH } from './check-route.ts'
 import { DecisionLog } from './decision-log.ts'
@@ -49,6 +51,8 @@ const LOOPS = {
   leases: { intervalMs: LEASE_TICK_MS, timeoutMs: 10_000 },
   roll: { intervalMs: 1_000, timeoutMs: 10_000 },
   denials: { intervalMs: DENIALS_TICK_MS, timeoutMs: 10_000 },
+  // A revoked token must be refused within seconds, of which the way to the region's Redis takes one or two.
+  tokens: { intervalMs: 200, timeoutMs: 10_000 },
   memory: { intervalMs: MEMORY_TICK_MS, timeoutMs: 10_000 },
 }
 
@@ -76,6 +80,8 @@ export interface EnforcerOptions {
   /** Without it this enforcer takes itself for the only one of its region. */
   readonly roll?: EnforcerRoll
   readonly reader: PolicyReader
+  /** Without it callers are not asked who they are. */
+  readonly tokenReader?: CheckTokenReader | undefined
   readonly clock: Clock
   readonly log: Logger
   readonly registry: Registry
@@ -107,6 +113,8 @@ export interface GrpcListener {
 export interface Enforcer {
   readonly app: FastifyInstance
   readonly policies: PolicyCache
+  /** Whether it can answer: policies are known, and tokens where callers are asked who they are. */
+  isAble(): boolean
   /** Serves gRPC; gives the port. Health says serving once policies are known. */
   listenGrpc(host: string, port: number): Promise<GrpcListener>
   /** Tells the region's Redis that this enforcer is alive until the loop is stopped; `leave` takes it off the roll. */
@@ -122,6 +130,8 @@ export interface Enforcer {
   /** Looks at what Redis does when its memory is full, at once and until the loop is stopped. */
   watchMemory(onBug: (err: Error) => void): Loop
   countDenials(): Promise<void>
+  /** Follows the tokens for checks until the loop is stopped, where callers are asked who they are. */
+  followTokens(onBug: (err: Error) => void): Loop
   /** Follows the region's policies until the loop is stopped. */
   followPolicies(onBug: (err: Error) => void): Loop
 }
@@ -188,9 +198,17 @@ function watchStoreMemory({ storeMemory, log, registry }: EnforcerOptions) {
   return memory
 }
 
+function policyFigures(policies: PolicyCache) {
+  return {
+    policyVersion: () => policies.current()?.version ?? 0,
+    policyRevision: () => policies.current()?.revision ?? 0,
+    policyAgeMs: () => policies.ageMs(),
+  }
+}
+
 /** Joins the parts of an enforcer over a store and a reader of policies. */
 export function createEnforcer(options: EnforcerOptions): Enforcer {
-  const { reader, clock, log, registry, isRunning, headers, tracer } = options
+  const { reader, tokenReader, clock, log, registry, isRunning, headers, tracer } = options
   const store = tracer === undefined ? options.store : traceStore(options.store, tracer)
   const loops: Loop[] = []
   // The figures of several processes are summed, and traces have no sum.
@@ -201,9 +219,7 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
   const inFlight = { count: 0, max: CHECKS_IN_FLIGHT_MAX }
   const guard = createGuard(clock, log)
   observeEnforcer(registry, {
-    policyVersion: () => policies.current()?.version ?? 0,
-    policyRevision: () => policies.current()?.revision ?? 0,
-    policyAgeMs: () => policies.ageMs(),
+    ...policyFigures(policies),
     isGuardOpen: () => guard.isOpen,
     loopStalls: () => options.loopStalls?.count ?? 0,
     checksInFlight: () => inFlight.count,
@@ -213,11 +229,13 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
   const { leases, roll, local, denied } = createMemory(options, policies)
   const memory = watchStoreMemory(options)
   const context = { store, policies, routes, guard, metrics, leases, local, denied }
+  const callers = tokenReader && new CallerBook({ reader: tokenReader, clock, log })
   const observer = new CheckObserver(new DecisionLog(clock), tracer)
-  const runner = { context, inFlight, clock, headers, observer }
+  const runner = { context, inFlight, clock, headers, observer, callers }
   let grpc: GrpcServer | null = null
   let following: Loop | null = null
-  const showHealth = (): void => grpc?.setServing(isRunning() && policies.current() !== null)
+  const isAble = (): boolean => policies.current() !== null && callers?.isKnown !== false
+  const showHealth = (): void => grpc?.setServing(isRunning() && isAble())
   const repeat = (name: keyof typeof LOOPS, step: () => Promise<void>) => {
     return (onBug: (err: Error) => void): Loop => {
       const loop = every({ name, ...LOOPS[name], log, onBug }, step)
@@ -225,13 +243,11 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
       return loop
     }
   }
-  const follow = repeat('policies', async () => {
-    await policies.pollOnce()
-    showHealth()
-  })
+  const follow = repeat('policies', () => policies.pollOnce().then(showHealth))
   return {
     app: traceChecks(createEnforcerApp({ ...options, ...runner, memory }), tracer),
     policies,
+    isAble,
     async listenGrpc(host, port) {
       grpc = createGrpcServer({ ...runner, log, tracer, tls: options.tls ?? null })
       showHealth()
@@ -253,6 +269,7 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
       loop.wake()
       return loop
     },
+    followTokens: repeat('tokens', async () => await callers?.pollOnce()),
     followPolicies(onBug) {
       following = follow(onBug)
       return following

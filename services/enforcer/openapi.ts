@@ -28,8 +28,16 @@ const PROBLEM = { content: { 'application/problem+json': { schema: ref('Problem'
 const INVALID = { ...PROBLEM, description: 'Not valid; `errors` names the fields.' }
 const UNAVAILABLE = {
   ...PROBLEM,
-  description: 'No policies are known yet, too many checks wait, or an outage denies.',
+  description:
+    'No policies, or no tokens where they are asked for, are known yet, too many checks wait, or an outage denies.',
 }
+
+const REFUSED = {
+  401: { ...PROBLEM, description: 'The enforcer asks for a token, and none that works was sent.' },
+  403: { ...PROBLEM, description: 'The token is not for the domain.' },
+}
+/** A token, where the enforcer asks for one. */
+const CALLER = [{}, { callerToken: [] }]
 
 const HEADERS_PARAMETER = query(
   'headers',
@@ -108,6 +116,7 @@ const SCHEMAS = {
 
 const CHECK = {
   summary: 'Decide about one request',
+  security: CALLER,
   parameters: [
     query('deny', 'Answer a denial with this status.', { const: '429' }),
     HEADERS_PARAMETER,
@@ -116,6 +125,7 @@ const CHECK = {
   responses: {
     200: { description: 'Decided; `allowed` says how.', ...json(ref('Answer')) },
     400: INVALID,
+    ...REFUSED,
     429: { ...PROBLEM, description: 'Denied, where the request asked for this status.' },
     503: UNAVAILABLE,
   },
@@ -129,6 +139,7 @@ const BATCH_ITEM = {
 
 const BATCH = {
   summary: 'Decide about several requests, each apart from the others',
+  security: CALLER,
   requestBody: {
     required: true,
     ...json({
@@ -148,11 +159,13 @@ const BATCH = {
       }),
     },
     400: INVALID,
+    401: REFUSED[401],
   },
 }
 
 const AUTHORIZE = {
   summary: 'Decide about a request of a gateway by its header fields',
+  security: CALLER,
   parameters: [
     query('domain', 'Domain of the policies.', { type: 'string' }, true),
     query(
@@ -172,7 +185,12 @@ const AUTHORIZE = {
   responses: {
     200: { description: 'Allowed; no body.' },
     400: INVALID,
-    403: { ...PROBLEM, description: 'Denied with `deny=403`, or a value is missing.' },
+    401: REFUSED[401],
+    403: {
+      ...PROBLEM,
+      description:
+        'Denied with `deny=403`, a value is missing, or the token is not for the domain.',
+    },
     429: { ...PROBLEM, description: 'Denied.' },
     503: UNAVAILABLE,
   },
@@ -180,10 +198,12 @@ const AUTHORIZE = {
 
 const RLS_JSON = {
   summary: "Envoy's ShouldRateLimit as proto3 JSON",
+  security: CALLER,
   requestBody: { required: true, ...json({ type: 'object' }) },
   responses: {
     200: { description: 'OK', ...json({ type: 'object' }) },
     400: INVALID,
+    ...REFUSED,
     429: { description: 'OVER_LIMIT', ...json({ type: 'object' }) },
     503: UNAVAILABLE,
   },
@@ -201,6 +221,7 @@ const RETURNED = {
 
 const returns = (summary: string, more: object, required: readonly string[]) => ({
   summary,
+  security: CALLER,
   requestBody: {
     required: true,
     ...json({
@@ -223,6 +244,7 @@ const returns = (summary: string, more: object, required: readonly string[]) => 
       }),
     },
     400: INVALID,
+    ...REFUSED,
     503: UNAVAILABLE,
   },
 })
@@ -319,6 +341,13 @@ export const OPENAPI = {
   },
   components: {
     schemas: SCHEMAS,
-    securitySchemes: { debugToken: { type: 'http', scheme: 'bearer' } },
+    securitySchemes: {
+      debugToken: { type: 'http', scheme: 'bearer' },
+      callerToken: {
+        type: 'http',
+        scheme: 'bearer',
+        description: 'A token with the scope `quota:check`, where ENFORCER_REQUIRE_TOKEN is set.',
+      },
+    },
   },
 }

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { decodeRlsRequest, encodeRlsResponse } from '../../shared/protocol/rls-json.ts'
+import { requireCaller } from './caller-access.ts'
 import { parseJson } from './json-body.ts'
 import { type RlsOptions, shouldRateLimit } from './rls.ts'
 
@@ -28,7 +29,9 @@ export function useRlsJson(app: FastifyInstance, options: RlsJsonOptions): void 
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', { parseAs: 'string' }, parseJson)
     scope.post(RLS_JSON_PATH, async (req, reply) => {
-      const response = await shouldRateLimit(options, decodeRlsRequest(req.body))
+      const request = decodeRlsRequest(req.body)
+      requireCaller(options, req, reply, request.domain)
+      const response = await shouldRateLimit(options, request)
       if (!isRunning()) void reply.header('connection', 'close')
       for (const { key, value } of response.response_headers_to_add) void reply.header(key, value)
       void reply.code(response.overall_code === 'OK' ? 200 : 429).header('content-type', JSON_TYPE)

@@ -18,13 +18,14 @@ import {
 } from '../../shared/protocol/rls-messages.ts'
 import { parseRlsRequest, type RlsAsk } from '../../shared/protocol/rls-request.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
+import type { CallerOptions } from './caller-access.ts'
 import type { Verdict } from './conclude.ts'
 import { nameAsk } from './named-ask.ts'
 import type { Ask } from './parts.ts'
 import { type CheckRunner, runCheck } from './run-check.ts'
 import type { Decided } from './slot-group.ts'
 
-export interface RlsOptions extends CheckRunner {
+export interface RlsOptions extends CheckRunner, CallerOptions {
   readonly clock: Clock
   readonly headers: HeaderChoice
 }

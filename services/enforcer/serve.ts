@@ -3,6 +3,7 @@ import { hostname } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
 import { DRAFT_HEADERS, parseHeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
 import { createCheckStore } from '../../shared/redis/check-store.ts'
+import { createCheckTokenReader } from '../../shared/redis/check-token-reader.ts'
 import { createDenialLog } from '../../shared/redis/denial-log.ts'
 import { createEnforcerRoll } from '../../shared/redis/enforcer-roll.ts'
 import { createLeaseStore } from '../../shared/redis/lease-store.ts'
@@ -19,7 +20,7 @@ import type { Logger } from '../../shared/runtime/logger.ts'
 import { createRegistry } from '../../shared/runtime/metrics.ts'
 import { listenTls } from '../../shared/runtime/tls.ts'
 import { openTracing } from '../../shared/runtime/tracing/open.ts'
-import type { EnforcerConfig } from './config.ts'
+import { asksCallers, type EnforcerConfig } from './config.ts'
 import { createEnforcer, type Enforcer } from './enforcer.ts'
 import { metricsOfAll, obeyFirstProcess } from './workers.ts'
 
@@ -30,7 +31,7 @@ const ANSWERING_MS = 1_000
 const LEAVING_MS = 250
 
 /**
- * How long a process that shares its ports waits for its policies before it takes requests. The others answer meanwhile;
+ * How long a process that shares its ports waits for policies and tokens before it takes requests. The others answer meanwhile;
  * with Redis away there is nothing to wait for, and health must be answered.
  */
 const WARM_UP_MS = 2_000
@@ -50,13 +51,13 @@ export interface Serving {
 export async function serveEnforcer(serving: Serving): Promise<void> {
   const enforcer = await openEnforcer(serving)
   await startLoops(serving, enforcer)
-  if (serving.worker !== null) await whenPoliciesAreKnown(enforcer)
+  if (serving.worker !== null) await whenAble(enforcer)
   await listen(serving, enforcer)
 }
 
-async function whenPoliciesAreKnown(enforcer: Enforcer): Promise<void> {
+async function whenAble(enforcer: Enforcer): Promise<void> {
   const endMs = performance.now() + WARM_UP_MS
-  while (enforcer.policies.current() === null && performance.now() < endMs) {
+  while (!enforcer.isAble() && performance.now() < endMs) {
     await delay(WARM_UP_LOOK_MS)
   }
 }
@@ -89,6 +90,7 @@ async function openEnforcer(serving: Serving): Promise<Enforcer> {
     storeMemory: createStoreMemoryReader({ redis }),
     roll: createEnforcerRoll({ redis }),
     reader: createPolicyReader({ redis }),
+    tokenReader: asksCallers(config) ? createCheckTokenReader({ redis }) : undefined,
     clock: systemClock,
     log,
     registry,
@@ -118,7 +120,7 @@ async function openEnforcer(serving: Serving): Promise<Enforcer> {
 }
 
 /** A Redis that hangs must not hold the process, so what each loop does last has a bound. */
-async function startLoops({ life }: Serving, enforcer: Enforcer): Promise<void> {
+async function startLoops({ config, life }: Serving, enforcer: Enforcer): Promise<void> {
   const keep = (name: string, start: () => Loop, last: (loop: Loop) => readonly Last[]) =>
     life.acquire(name, start, async (loop) => {
       for (const step of last(loop)) await Promise.race([step(), delay(LEAVING_MS)])
@@ -143,6 +145,13 @@ async function startLoops({ life }: Serving, enforcer: Enforcer): Promise<void> 
     () => enforcer.watchMemory(stopOnBug),
     (loop) => [() => loop.stop()],
   )
+  if (asksCallers(config)) {
+    await life.acquire(
+      'tokens',
+      () => enforcer.followTokens(stopOnBug),
+      (loop) => loop.stop(),
+    )
+  }
   await life.acquire(
     'policies',
     () => enforcer.followPolicies(stopOnBug),

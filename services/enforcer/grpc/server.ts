@@ -7,7 +7,7 @@ import {
   status,
 } from '@grpc/grpc-js'
 import { service as healthService } from 'grpc-health-check'
-import { isQuotaError } from '../../../shared/errors.ts'
+import { isQuotaError, type QuotaError } from '../../../shared/errors.ts'
 import { CHECK_BODY_BYTES_MAX } from '../../../shared/protocol/check-request.ts'
 import {
   RLS_SERVICE,
@@ -71,6 +71,21 @@ export function createGrpcServer(options: GrpcOptions): GrpcServer {
 }
 
 function answering(options: GrpcOptions): handleUnaryCall<RlsRequest, RlsResponse> {
+  const { callers } = options
+  const answer = answerAnybody(options)
+  if (callers === undefined) return answer
+  return (call, callback) => {
+    try {
+      callers.require(call.metadata.get('authorization')[0]?.toString(), call.request.domain)
+    } catch (err) {
+      callback(explain(err, options))
+      return
+    }
+    answer(call, callback)
+  }
+}
+
+function answerAnybody(options: GrpcOptions): handleUnaryCall<RlsRequest, RlsResponse> {
   return ({ request }, callback) => {
     shouldRateLimit(options, request).then(
       (response) => callback(null, response),
@@ -107,12 +122,17 @@ function tracedAnswer(
 function explain(err: unknown, options: GrpcOptions): Partial<ServiceError> {
   if (isQuotaError(err)) {
     countFailure(options, err.status)
-    const code = err.status < 500 ? status.INVALID_ARGUMENT : status.UNAVAILABLE
-    return { code, details: err.message }
+    return { code: codeOf(err), details: err.message }
   }
   countFailure(options, 500)
   options.log.error({ err }, 'gRPC call failed unexpectedly')
   return { code: status.INTERNAL, details: 'an unexpected failure; the log has it' }
+}
+
+function codeOf(err: QuotaError): status {
+  if (err.code === 'QUOTA_UNAUTHENTICATED') return status.UNAUTHENTICATED
+  if (err.code === 'QUOTA_FORBIDDEN') return status.PERMISSION_DENIED
+  return err.status < 500 ? status.INVALID_ARGUMENT : status.UNAVAILABLE
 }
 
 function bracketed(host: string): string {

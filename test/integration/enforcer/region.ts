@@ -8,6 +8,7 @@ import { POOL_UNITS } from '../../../shared/core/units.ts'
 import type { CheckAnswer } from '../../../shared/protocol/check-answer.ts'
 import { DRAFT_HEADERS } from '../../../shared/protocol/rate-limit-headers.ts'
 import { createCheckStore } from '../../../shared/redis/check-store.ts'
+import { createCheckTokenReader } from '../../../shared/redis/check-token-reader.ts'
 import { createRedis } from '../../../shared/redis/client.ts'
 import { createDenialLog } from '../../../shared/redis/denial-log.ts'
 import { createEnforcerRoll } from '../../../shared/redis/enforcer-roll.ts'
@@ -50,6 +51,8 @@ export interface EnforcerOptions {
   readonly tls?: ListenTls
   readonly tracer?: Tracer | undefined
   readonly debugToken?: Secret
+  /** Whether callers must send a token. */
+  readonly asksCallers?: boolean
 }
 
 export interface TestEnforcer extends Enforcer {
@@ -182,7 +185,8 @@ export async function startRegion(
   return region
 }
 
-async function startEnforcer(url: string, options: EnforcerOptions): Promise<TestEnforcer> {
+/** One over the Redis at `url`, which somebody else's daemon leads. */
+export async function startEnforcer(url: string, options: EnforcerOptions): Promise<TestEnforcer> {
   const { clock = systemClock, deadlineMs = 5_000 } = options
   const lines: TestEnforcer['lines'][number][] = []
   const log = pino({ level: 'info' }, { write: (line) => lines.push(JSON.parse(line)) })
@@ -198,6 +202,7 @@ async function startEnforcer(url: string, options: EnforcerOptions): Promise<Tes
     region: 'us-east-1',
     store: createCheckStore({ redis, deadlineMs }),
     reader: createPolicyReader({ redis }),
+    ...(options.asksCallers === true && { tokenReader: createCheckTokenReader({ redis }) }),
     clock,
     log,
     registry: createRegistry({ region: 'us-east-1' }, false),
@@ -213,6 +218,7 @@ async function startEnforcer(url: string, options: EnforcerOptions): Promise<Tes
   const memory = enforcer.watchMemory((err) => lines.push({ level: 60, msg: err.message }))
   const roll = enforcer.keepOnRoll((err) => lines.push({ level: 60, msg: err.message }))
   const leases = enforcer.keepLeases((err) => lines.push({ level: 60, msg: err.message }))
+  const tokens = enforcer.followTokens((err) => lines.push({ level: 60, msg: err.message }))
   const loop = enforcer.followPolicies((err) => lines.push({ level: 60, msg: err.message }))
   await vi.waitFor(
     () => {
@@ -227,7 +233,8 @@ async function startEnforcer(url: string, options: EnforcerOptions): Promise<Tes
     check: (asked, options) => ask(enforcer.app, asked, options),
     series: (name, labels) => readSeries(enforcer.app, name, labels),
     async close() {
-      await Promise.all([loop.stop(), leases.stop(), roll.stop(), denials.stop(), memory.stop()])
+      const loops = [loop, tokens, leases, roll, denials, memory]
+      await Promise.all(loops.map((one) => one.stop()))
       await enforcer.leave()
       await enforcer.app.close()
       redis.disconnect()
