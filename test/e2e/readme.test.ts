@@ -123,6 +123,8 @@ describe('docs/running.md', () => {
   })
 
   it('shows how to add a region and how to keep policies as files', async () => {
+    const [install = ''] = blocksUnder('Install', running)
+    await works(/^quotaplane keys create [^#\n]+/m.exec(install)?.[0])
     const [register, split] = blocksUnder('Add a region', running)
     expect(await works(register)).toMatch(/^ap-south-1 /m)
     expect(await works(split)).toContain('Nothing would change')
