@@ -1,9 +1,15 @@
 import type { ComponentChildren } from 'preact'
-import { useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import type { Action } from '../data/actions.ts'
 import type { Api } from '../data/admin-calls.ts'
 import type { Caller } from '../data/caller.ts'
 import { ActionDialog } from './action-dialog.tsx'
+
+/** One showing of the dialog, however soon it follows another. */
+interface Opening {
+  readonly number: number
+  readonly action: Action
+}
 
 /** One dialog for all actions of a part of the page, which must outlive what the buttons are about. */
 export function useAction(
@@ -14,12 +20,25 @@ export function useAction(
   readonly isOpen: boolean
   readonly dialog: ComponentChildren
 } {
-  const [open, setOpen] = useState<Action | null>(null)
-  const close = (): void => setOpen(null)
+  const [open, setOpen] = useState<Opening | null>(null)
+  const openings = useRef(0)
+  const begin = (action: Action): void => {
+    openings.current += 1
+    setOpen({ number: openings.current, action })
+  }
+  // A browser tells of a dialog's end later, when the next one may be open already: that one stays.
+  const close = (number: number): void => setOpen((now) => (now?.number === number ? null : now))
   return {
-    begin: setOpen,
+    begin,
     isOpen: open !== null,
-    dialog: open !== null && <ActionDialog {...{ api, caller }} action={open} onClose={close} />,
+    dialog: open !== null && (
+      <ActionDialog
+        key={open.number}
+        {...{ api, caller }}
+        action={open.action}
+        onClose={() => close(open.number)}
+      />
+    ),
   }
 }
 
