@@ -18,7 +18,7 @@ import { parseJson } from './json-body.ts'
 import { OPENAPI } from './openapi.ts'
 import { useReturns } from './return-route.ts'
 import { RLS_JSON_PATH, useRlsJson } from './rls-json-route.ts'
-import type { StoreMemoryWatch } from './store-memory.ts'
+import type { StoreWatch } from './store-watch.ts'
 import { WholeMessage } from './whole-message.ts'
 
 export interface EnforcerAppOptions extends AuthorizeOptions {
@@ -28,7 +28,7 @@ export interface EnforcerAppOptions extends AuthorizeOptions {
   readonly registry: Registry
   /** Null or not given: listens without TLS. */
   readonly tls?: ListenTls | null
-  readonly memory?: Pick<StoreMemoryWatch, 'evicts'>
+  readonly watch?: Pick<StoreWatch, 'memory' | 'clock'>
   /** What `/metrics` says in place of what the registry does. */
   readonly metricsText?: (() => Promise<string>) | undefined
   readonly tracer?: Tracer | undefined
@@ -91,18 +91,11 @@ export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance 
       },
     },
   ]
-  const { memory, callers } = options
+  const { watch, callers } = options
   if (callers !== undefined) {
     checks.push({ name: 'tokens', isRequired: true, isReady: () => callers.isKnown })
   }
-  if (memory !== undefined) {
-    checks.push({
-      name: 'eviction',
-      isRequired: false,
-      isReady: () => memory.evicts === null,
-      detail: () => `Redis throws keys away when its memory is full (${memory.evicts})`,
-    })
-  }
+  if (watch !== undefined) checks.push(...storeChecks(watch))
   useHealth(app, { checks, isRunning, registry, metricsText: options.metricsText })
   app.get('/openapi.json', () => OPENAPI)
   useCallers(app, options)
@@ -115,6 +108,24 @@ export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance 
   useDebug(app, options)
   answerDirectly(app, options)
   return app
+}
+
+/** An enforcer answers without Redis too, so none of them keeps it from being ready. */
+function storeChecks({ memory, clock }: Pick<StoreWatch, 'memory' | 'clock'>): ReadinessCheck[] {
+  return [
+    {
+      name: 'eviction',
+      isRequired: false,
+      isReady: () => memory.evicts === null,
+      detail: () => `Redis throws keys away when its memory is full (${memory.evicts})`,
+    },
+    {
+      name: 'store-clock',
+      isRequired: false,
+      isReady: () => clock.trouble === null,
+      detail: () => clock.trouble ?? '',
+    },
+  ]
 }
 
 function listenerOptions(tls: ListenTls | null) {

@@ -8,7 +8,6 @@ import type {
   LeaseStore,
   NewsListener,
   PolicyReader,
-  StoreMemoryReader,
 } from '../../shared/core/ports.ts'
 import type { HeaderChoice } from '../../shared/protocol/rate-limit-headers.ts'
 import { PACKAGE_VERSION } from '../../shared/runtime/assets.ts'
@@ -16,7 +15,6 @@ import type { Clock } from '../../shared/runtime/clock.ts'
 import type { Secret } from '../../shared/runtime/env.ts'
 import { every, type Loop } from '../../shared/runtime/every.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
-import type { Registry } from '../../shared/runtime/metrics.ts'
 import type { ListenTls } from '../../shared/runtime/tls.ts'
 import { traceRequests } from '../../shared/runtime/tracing/http.ts'
 import type { Tracer } from '../../shared/runtime/tracing/tracer.ts'
@@ -37,7 +35,7 @@ import { PolicyCache } from './policy-cache.ts'
 import { RouteTable } from './routes.ts'
 import { CHECKS_IN_FLIGHT_MAX } from './run-check.ts'
 import { StoreGuard } from './store-guard.ts'
-import { MEMORY_TICK_MS, observeStoreMemory, StoreMemoryWatch } from './store-memory.ts'
+import { STORE_TICK_MS, StoreWatch, type StoreWatchOptions } from './store-watch.ts'
 import { traceStore } from './traced-store.ts'
 
 /**
@@ -53,7 +51,7 @@ const LOOPS = {
   denials: { intervalMs: DENIALS_TICK_MS, timeoutMs: 10_000 },
   // A revoked token must be refused within seconds, of which the way to the region's Redis takes one or two.
   tokens: { intervalMs: 200, timeoutMs: 10_000 },
-  memory: { intervalMs: MEMORY_TICK_MS, timeoutMs: 10_000 },
+  store: { intervalMs: STORE_TICK_MS, timeoutMs: 10_000 },
 }
 
 /** Of an id that no other process ever had: enough for all that could be alive within one lease. */
@@ -66,15 +64,13 @@ const NO_LEASES: LeaseStore = {
   giveUp: () => Promise.resolve(),
 }
 
-export interface EnforcerOptions {
+export interface EnforcerOptions extends StoreWatchOptions {
   readonly region: string
   /** Where operators find this enforcer; shown where it is told what each applies. */
   readonly name?: string
   readonly store: CheckStore
   /** Without it no counter is leased. */
   readonly leaseStore?: LeaseStore
-  /** Without it nobody is warned of a Redis that evicts keys. */
-  readonly storeMemory?: StoreMemoryReader
   /** Without it each denial asks Redis. */
   readonly denialLog?: DenialLog
   /** Without it this enforcer takes itself for the only one of its region. */
@@ -83,8 +79,6 @@ export interface EnforcerOptions {
   /** Without it callers are not asked who they are. */
   readonly tokenReader?: CheckTokenReader | undefined
   readonly clock: Clock
-  readonly log: Logger
-  readonly registry: Registry
   /** Of HTTP and gRPC; null or not given: both listen without TLS. */
   readonly tls?: ListenTls | null
   /** As of `createEnforcerApp`. */
@@ -127,8 +121,8 @@ export interface Enforcer {
   readonly news: NewsListener
   /** Counts in Redis what was denied without it, until the loop is stopped; `countDenials` does the rest. */
   keepDenials(onBug: (err: Error) => void): Loop
-  /** Looks at what Redis does when its memory is full, at once and until the loop is stopped. */
-  watchMemory(onBug: (err: Error) => void): Loop
+  /** Looks at how Redis is set up, from its first answer to `followPolicies` until the loop is stopped. */
+  watchStore(onBug: (err: Error) => void): Loop
   countDenials(): Promise<void>
   /** Follows the tokens for checks until the loop is stopped, where callers are asked who they are. */
   followTokens(onBug: (err: Error) => void): Loop
@@ -192,12 +186,6 @@ function newsFor(denied: DeniedKeys, wake: () => void): NewsListener {
   }
 }
 
-function watchStoreMemory({ storeMemory, log, registry }: EnforcerOptions) {
-  const memory = new StoreMemoryWatch(storeMemory ?? null, log)
-  observeStoreMemory(registry, memory)
-  return memory
-}
-
 function policyFigures(policies: PolicyCache) {
   return {
     policyVersion: () => policies.current()?.version ?? 0,
@@ -227,7 +215,7 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
     loops: () => loops,
   })
   const { leases, roll, local, denied } = createMemory(options, policies)
-  const memory = watchStoreMemory(options)
+  const watch = new StoreWatch(options)
   const context = { store, policies, routes, guard, metrics, leases, local, denied }
   const callers = tokenReader && new CallerBook({ reader: tokenReader, clock, log })
   const observer = new CheckObserver(new DecisionLog(clock), tracer)
@@ -243,9 +231,13 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
       return loop
     }
   }
-  const follow = repeat('policies', () => policies.pollOnce().then(showHealth))
+  const follow = repeat('policies', async () => {
+    await policies.pollOnce()
+    watch.answered()
+    showHealth()
+  })
   return {
-    app: traceChecks(createEnforcerApp({ ...options, ...runner, memory }), tracer),
+    app: traceChecks(createEnforcerApp({ ...options, ...runner, watch }), tracer),
     policies,
     isAble,
     async listenGrpc(host, port) {
@@ -264,11 +256,7 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
     news: newsFor(denied, () => following?.wake()),
     countDenials: () => denied.countOnce(),
     keepDenials: repeat('denials', () => denied.countOnce()),
-    watchMemory(onBug) {
-      const loop = repeat('memory', () => memory.readOnce())(onBug)
-      loop.wake()
-      return loop
-    },
+    watchStore: (onBug) => watch.keepLooking(repeat('store', () => watch.lookOnce())(onBug)),
     followTokens: repeat('tokens', async () => await callers?.pollOnce()),
     followPolicies(onBug) {
       following = follow(onBug)

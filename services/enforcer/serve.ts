@@ -11,6 +11,7 @@ import { createPolicyReader } from '../../shared/redis/policy-reader.ts'
 import { listenForNews } from '../../shared/redis/region-news.ts'
 import { openNewsRedis, openRegionRedis } from '../../shared/redis/region-redis.ts'
 import { redisTarget } from '../../shared/redis/settings.ts'
+import { createStoreClockReader } from '../../shared/redis/store-clock-reader.ts'
 import { createStoreMemoryReader } from '../../shared/redis/store-memory.ts'
 import { systemClock } from '../../shared/runtime/clock.ts'
 import type { Loop } from '../../shared/runtime/every.ts'
@@ -88,6 +89,7 @@ async function openEnforcer(serving: Serving): Promise<Enforcer> {
     leaseStore: createLeaseStore({ redis }),
     denialLog: createDenialLog({ redis }),
     storeMemory: createStoreMemoryReader({ redis }),
+    storeClock: createStoreClockReader({ redis, clock: systemClock }),
     roll: createEnforcerRoll({ redis }),
     reader: createPolicyReader({ redis }),
     tokenReader: asksCallers(config) ? createCheckTokenReader({ redis }) : undefined,
@@ -141,8 +143,8 @@ async function startLoops({ config, life }: Serving, enforcer: Enforcer): Promis
     (loop) => [() => loop.stop(), () => enforcer.countDenials()],
   )
   await keep(
-    'memory',
-    () => enforcer.watchMemory(stopOnBug),
+    'store',
+    () => enforcer.watchStore(stopOnBug),
     (loop) => [() => loop.stop()],
   )
   if (asksCallers(config)) {

@@ -2,9 +2,6 @@ import type { StoreMemory, StoreMemoryReader } from '../../shared/core/ports.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import { gauge, type Registry } from '../../shared/runtime/metrics.ts'
 
-/** Changes when an operator edits Redis' configuration; a minute later is soon enough. */
-export const MEMORY_TICK_MS = 30_000
-
 /**
  * Tells operators of a Redis that throws keys away when its memory is full: each is a limit that begins anew, which
  * no bound survives.

@@ -180,6 +180,16 @@ export interface StoreMemoryReader {
   read(): Promise<StoreMemory>
 }
 
+/** Compares the clock of the region's Redis, which alone decides, with this host's. */
+export interface StoreClockReader {
+  /**
+   * By how much the clock of Redis is ahead, ms; negative: behind. At least so much, for the way there and back only
+   * makes it look less. Of several servers the one that is most off. Null where Redis does not let this process ask
+   * for its time, and so cannot decide. Rejects with QUOTA_STORE_UNAVAILABLE.
+   */
+  readAheadMs(): Promise<number | null>
+}
+
 /** Who wants to know what happens in the region's Redis. Each message is told at most once. */
 export interface NewsListener {
   /** This counter may admit more than it said: a refund, a returned lease, another share. */

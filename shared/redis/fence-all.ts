@@ -17,8 +17,13 @@ export interface Fenced {
   readonly offsetMs: number
 }
 
-/** Takes a fence above all others and raises it in every slot group. Rejects on a replica. */
+/**
+ * Takes a fence above all others and raises it in every slot group. Rejects on a replica, and where this user may not
+ * ask for the time.
+ */
 export async function fenceAll(link: RegionLink, clock: MonotonicClock): Promise<Fenced> {
+  // Every script asks for it, and of one that may not Redis does not say which command it was.
+  await link.within('ask Redis for its TIME', () => link.onEach('masters', (node) => node.time()))
   const replicationId = await readReplicationId(link)
   let known = 0
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {

@@ -7,6 +7,7 @@ import {
   observeLeases,
   observeLocal,
 } from '../../services/enforcer/observe-memory.ts'
+import { observeStoreClock } from '../../services/enforcer/store-clock.ts'
 import { observeStoreMemory } from '../../services/enforcer/store-memory.ts'
 import { createSyncMetrics } from '../../services/sync/metrics.ts'
 import { createRegistry, observeBuild, type Registry } from '../../shared/runtime/metrics.ts'
@@ -23,6 +24,7 @@ const declare: Readonly<Record<string, (registry: Registry) => void>> = {
     observeLocal(registry, unread)
     observeDenied(registry, unread)
     observeStoreMemory(registry, unread)
+    observeStoreClock(registry, unread)
   },
   'Sync daemon'(registry) {
     createSyncMetrics(registry, () => true)

@@ -16,6 +16,7 @@ import { createLeaseStore } from '../../../shared/redis/lease-store.ts'
 import { createPolicyReader } from '../../../shared/redis/policy-reader.ts'
 import { listenForNews } from '../../../shared/redis/region-news.ts'
 import { connectRegionStore } from '../../../shared/redis/region-store.ts'
+import { createStoreClockReader } from '../../../shared/redis/store-clock-reader.ts'
 import { createStoreMemoryReader } from '../../../shared/redis/store-memory.ts'
 import { type Clock, systemClock } from '../../../shared/runtime/clock.ts'
 import type { Secret } from '../../../shared/runtime/env.ts'
@@ -58,7 +59,7 @@ export interface EnforcerOptions {
 export interface TestEnforcer extends Enforcer {
   /** Lines logged so far, parsed. */
   readonly lines: readonly { readonly level: number; readonly msg: string }[]
-  /** Looks at once at what Redis does when its memory is full. */
+  /** Looks at once at how Redis is set up. */
   watch(): void
   /** Sends one check; a text stands for its first entry, `tenant`. */
   check(descriptor: Asked, options?: AskOptions): Promise<Reply>
@@ -198,6 +199,7 @@ export async function startEnforcer(url: string, options: EnforcerOptions): Prom
     ...(options.keepsDenials === true && { denialLog: createDenialLog({ redis }) }),
     ...(options.tls && { tls: options.tls }),
     storeMemory: createStoreMemoryReader({ redis }),
+    storeClock: createStoreClockReader({ redis, clock }),
     roll: createEnforcerRoll({ redis }),
     region: 'us-east-1',
     store: createCheckStore({ redis, deadlineMs }),
@@ -215,7 +217,7 @@ export async function startEnforcer(url: string, options: EnforcerOptions): Prom
   const news = createRedis({ url, login, name: 'news', onError: () => {} })
   if (options.keepsDenials === true) listenForNews(news, enforcer.news)
   const denials = enforcer.keepDenials((err) => lines.push({ level: 60, msg: err.message }))
-  const memory = enforcer.watchMemory((err) => lines.push({ level: 60, msg: err.message }))
+  const watching = enforcer.watchStore((err) => lines.push({ level: 60, msg: err.message }))
   const roll = enforcer.keepOnRoll((err) => lines.push({ level: 60, msg: err.message }))
   const leases = enforcer.keepLeases((err) => lines.push({ level: 60, msg: err.message }))
   const tokens = enforcer.followTokens((err) => lines.push({ level: 60, msg: err.message }))
@@ -229,11 +231,11 @@ export async function startEnforcer(url: string, options: EnforcerOptions): Prom
   return {
     ...enforcer,
     lines,
-    watch: () => memory.wake(),
+    watch: () => watching.wake(),
     check: (asked, options) => ask(enforcer.app, asked, options),
     series: (name, labels) => readSeries(enforcer.app, name, labels),
     async close() {
-      const loops = [loop, tokens, leases, roll, denials, memory]
+      const loops = [loop, tokens, leases, roll, denials, watching]
       await Promise.all(loops.map((one) => one.stop()))
       await enforcer.leave()
       await enforcer.app.close()
