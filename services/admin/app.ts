@@ -3,20 +3,12 @@ import type { IncomingMessage } from 'node:http'
 import rateLimit from '@fastify/rate-limit'
 import swagger from '@fastify/swagger'
 import Fastify, { type FastifyInstance } from 'fastify'
-import {
-  jsonSchemaTransform,
-  jsonSchemaTransformObject,
-  serializerCompiler,
-} from 'fastify-type-provider-zod'
+import { jsonSchemaTransformObject, serializerCompiler } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { ENTRY_VALUE_BYTES_MAX } from '../../shared/core/descriptor.ts'
 import { QuotaError } from '../../shared/errors.ts'
-import { APPLY_FIXES, applySchema } from '../../shared/protocol/apply.ts'
-import { DOMAIN_FIXES, domainPutSchema } from '../../shared/protocol/domains.ts'
-import { EMERGENCY_FIXES, emergencyPutSchema } from '../../shared/protocol/emergency.ts'
-import { NAME_FIX, POLICY_FIXES } from '../../shared/protocol/policy.ts'
-import { TOKEN_FIXES } from '../../shared/protocol/tokens.ts'
-import { type Fixes, invalidInput, problemsOf } from '../../shared/protocol/zod-problems.ts'
+import { plainWords } from '../../shared/protocol/plain-words.ts'
+import { invalidInput, problemsOf } from '../../shared/protocol/zod-problems.ts'
 import { type ReadinessCheck, useHealth } from '../../shared/runtime/health.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import type { Registry } from '../../shared/runtime/metrics.ts'
@@ -29,19 +21,21 @@ import { type AccessOptions, useAccess } from './access/authenticate.ts'
 import { type AdminMetrics, measureRequests } from './metrics.ts'
 import { CHANGING_METHODS, useOneChange } from './one-change.ts'
 import { referenceRoutes } from './openapi/routes.ts'
+import { describeRoute } from './openapi/transform.ts'
 import { applyRoutes } from './routes/apply.ts'
 import { auditRoutes } from './routes/audit.ts'
 import { doctorRoutes } from './routes/doctor.ts'
 import { domainRoutes } from './routes/domains.ts'
 import { emergencyRoutes } from './routes/emergency.ts'
 import { explainRoutes } from './routes/explain.ts'
+import { fixesOf } from './routes/fixes.ts'
 import { lagRoutes } from './routes/lags.ts'
 import { overrideRoutes } from './routes/overrides.ts'
 import { policyRoutes } from './routes/policies.ts'
 import { regionRoutes } from './routes/regions.ts'
 import { revisionRoutes } from './routes/revisions.ts'
 import { rolloutRoutes } from './routes/rollouts.ts'
-import { type AdminDeps, PAGE_MAX } from './routes/route-support.ts'
+import type { AdminDeps } from './routes/route-support.ts'
 import { streamRoutes } from './routes/stream.ts'
 import { tokenRoutes } from './routes/tokens.ts'
 import { usageRoutes } from './routes/usage.ts'
@@ -96,7 +90,7 @@ export async function createAdminApp(options: AdminAppOptions): Promise<FastifyI
   cutSpareConnections(app)
   await app.register(swagger, {
     openapi: OPENAPI,
-    transform: jsonSchemaTransform,
+    transform: describeRoute,
     transformObject: jsonSchemaTransformObject,
   })
   useHealth(app, options)
@@ -173,35 +167,13 @@ function takeNoOtherQuery(v1: FastifyInstance): void {
   })
 }
 
-const TIME_FIX = 'give a time such as 2027-01-31T00:00:00Z, or leave it out'
-
-/** How to mend what requests hold beside a policy. */
-const FIXES = {
-  ...POLICY_FIXES,
-  ...APPLY_FIXES,
-  dryRun: 'give true or false, or leave it out',
-  ...TOKEN_FIXES,
-  ...Object.fromEntries(['since', 'from', 'to'].map((name) => [name, TIME_FIX])),
-  id: NAME_FIX,
-  limit: `give a whole number from 1 to ${PAGE_MAX}, or leave it out`,
-  body: 'send one JSON object',
-}
-
-/** Of bodies whose fields are called as others are and are mended otherwise. */
-const OWN_FIXES: ReadonlyMap<unknown, Fixes> = new Map<unknown, Fixes>([
-  [emergencyPutSchema, EMERGENCY_FIXES],
-  [domainPutSchema, DOMAIN_FIXES],
-  [applySchema, APPLY_FIXES],
-])
-
 /** Refusals name the field and how to mend it, whichever part of the request it is in. */
 function validateBy(schema: unknown) {
   return (input: unknown): { value: unknown } | { error: Error } => {
     if (!(schema instanceof z.ZodType)) return { value: input }
-    const parsed = schema.safeParse(input)
+    const parsed = schema.safeParse(input, { error: plainWords })
     if (parsed.success) return { value: parsed.data }
-    const fixes = { ...FIXES, ...OWN_FIXES.get(schema) }
-    return { error: invalidInput(problemsOf(parsed.error, fixes)) }
+    return { error: invalidInput(problemsOf(parsed.error, fixesOf(schema))) }
   }
 }
 

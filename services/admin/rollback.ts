@@ -9,6 +9,7 @@ import {
   documentsBetween,
   findRevision,
 } from '../../shared/postgres/revisions.ts'
+import { plainWords } from '../../shared/protocol/plain-words.ts'
 import { POLICY_FIXES, policyDocumentSchema } from '../../shared/protocol/policy.ts'
 import { overridePutSchema, tenantValueSchema } from '../../shared/protocol/policy-override.ts'
 import type { RollbackReply } from '../../shared/protocol/revisions.ts'
@@ -119,7 +120,7 @@ function putOf(name: string, touched: Touched, present: Present): readonly Polic
   const wanted = touched.document === undefined ? unchanged : touched.document
   if (wanted === null) return []
   // What an older version wrote lacks the defaults of later fields, and may break later rules.
-  const parsed = policyDocumentSchema.safeParse(wanted)
+  const parsed = policyDocumentSchema.safeParse(wanted, { error: plainWords })
   if (!parsed.success) {
     throw invalidInput(problemsOf(parsed.error, POLICY_FIXES).map((one) => located(one, name)))
   }

@@ -12,6 +12,7 @@ import {
   type DomainDocument,
   domainDocumentSchema,
 } from '../../shared/protocol/domains.ts'
+import { plainWords } from '../../shared/protocol/plain-words.ts'
 import { POLICY_FIXES } from '../../shared/protocol/policy.ts'
 import { problemsOf, UNKNOWN_FIELD } from '../../shared/protocol/zod-problems.ts'
 import { describeField } from './admin-client.ts'
@@ -174,13 +175,13 @@ function parseValue(value: unknown): {
   const { kind = 'policy', ...rest } = isRecord(value) ? value : {}
   const said = isRecord(value) ? rest : value
   if (kind === 'policy') {
-    const { data, error } = applyDocumentSchema.safeParse(said)
+    const { data, error } = applyDocumentSchema.safeParse(said, { error: plainWords })
     return data === undefined
       ? { found: null, problems: problemsOf(error, FIXES) }
       : { found: { kind, document: data }, problems: [] }
   }
   if (kind === 'domain') {
-    const { data, error } = domainDocumentSchema.safeParse(said)
+    const { data, error } = domainDocumentSchema.safeParse(said, { error: plainWords })
     const fixes = { ...FIXES, ...DOMAIN_FIXES }
     return data === undefined
       ? { found: null, problems: problemsOf(error, fixes) }

@@ -12,10 +12,18 @@ export type Fixes = Readonly<Record<string, string>>
 
 /** One problem for each field that `error` complains of; paths read like `limits[0].split`. */
 export function problemsOf(error: z.ZodError, fixes: Fixes = {}): readonly InputProblem[] {
-  const all = error.issues.flatMap((issue) => problemsOfIssue(issue, fixes))
+  const mistyped = new Set(error.issues.filter(isOfType).map(({ path }) => fieldOf(path)))
+  const all = error.issues
+    // Of what is of another kind, how long or how large it is does not matter.
+    .filter((issue) => isOfType(issue) || !mistyped.has(fieldOf(issue.path)))
+    .flatMap((issue) => problemsOfIssue(issue, fixes))
   // A number such as 1e21 breaks two rules that are explained by one sentence.
   const said = new Map(all.map((problem) => [`${problem.field} ${problem.message}`, problem]))
   return [...said.values()].slice(0, PROBLEMS_MAX)
+}
+
+function isOfType({ code }: z.core.$ZodIssue): boolean {
+  return code === 'invalid_type'
 }
 
 /** What a caller is told of input that does not fit its schema. */

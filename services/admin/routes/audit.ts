@@ -12,14 +12,11 @@ import {
 import type { Db } from '../../../shared/postgres/plane.ts'
 import { type AuditEntryReply, auditListSchema } from '../../../shared/protocol/admin-replies.ts'
 import { domainSchema } from '../../../shared/protocol/policy.ts'
-import {
-  type AdminDeps,
-  decodeCursor,
-  encodeCursor,
-  failures,
-  NO_TIME,
-  pageQuery,
-} from './route-support.ts'
+import { quoted } from '../../../shared/protocol/policy-fields.ts'
+import { decimal } from './decimal.ts'
+import { mendedBy } from './fixes.ts'
+import { decodeCursor, pageOf, pageQuery } from './paging.ts'
+import { type AdminDeps, failures, NO_TIME } from './route-support.ts'
 
 /** Entries read at once for an export; a policy's two documents may be some ten kilobytes each. */
 const EXPORT_ROWS = 200
@@ -37,6 +34,13 @@ const filter = {
     .describe('only changes from then on'),
 }
 
+const AUDIT_FIXES = {
+  actor: 'give one actor as the log names it, such as token:ci, or leave it out',
+  objectKind: `use ${quoted(OBJECT_KINDS)}, or leave it out`,
+  objectId: 'give one id as the log has it, such as api/per-tenant, or leave it out',
+  after: 'give the seq of the last entry that came, in decimal digits, or leave it out',
+}
+
 /** The append-only log of changes, in pages and as JSON lines. */
 export function auditRoutes(root: FastifyInstance, deps: AdminDeps): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
@@ -46,7 +50,7 @@ export function auditRoutes(root: FastifyInstance, deps: AdminDeps): void {
       schema: {
         tags: ['audit'],
         summary: 'Who changed what, newest first; append-only',
-        querystring: z.strictObject({ ...pageQuery, ...filter }),
+        querystring: mendedBy(z.strictObject({ ...pageQuery, ...filter }), AUDIT_FIXES),
         response: { 200: auditListSchema, ...failures },
       },
     },
@@ -55,9 +59,8 @@ export function auditRoutes(root: FastifyInstance, deps: AdminDeps): void {
       const [beforeSeq] = decodeCursor(auditCursor, cursor) ?? [null]
       const query = { ...filterOf(req.query), beforeSeq, limit: limit + 1 }
       const found = await listAudit(deps.db, query)
-      const items = found.slice(0, limit).map(replyOf)
-      const last = found.length > limit ? items.at(-1) : undefined
-      return { items, next: last === undefined ? null : encodeCursor([last.seq]) }
+      const { items, next } = pageOf(found, limit, ({ seq }) => [seq])
+      return { items: items.map(replyOf), next }
     },
   )
   exportRoute(root, deps)
@@ -73,15 +76,15 @@ function exportRoute(root: FastifyInstance, deps: AdminDeps): void {
         summary: 'The log of changes as JSON lines, oldest first',
         description:
           'A connection that breaks before the end leaves the export incomplete: go on with ?after= the last seq that came.',
-        querystring: z.strictObject({
-          ...filter,
-          after: z.coerce
-            .number()
-            .int()
-            .min(0)
-            .default(0)
-            .describe('only entries after this seq: to go on where an export ended'),
-        }),
+        querystring: mendedBy(
+          z.strictObject({
+            ...filter,
+            after: decimal(0)
+              .default(0)
+              .describe('only entries after this seq: to go on where an export ended'),
+          }),
+          AUDIT_FIXES,
+        ),
         response: {
           200: {
             description: 'One entry a line, as in /v1/audit',

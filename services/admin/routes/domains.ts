@@ -11,15 +11,13 @@ import {
 import { domainSchema } from '../../../shared/protocol/policy-fields.ts'
 import { labelsQuery, parseLabels } from '../../../shared/protocol/policy-labels.ts'
 import { deleteDomain, putDomains, requireDomain } from '../domain-changes.ts'
+import { decodeCursor, pageOf, pageQuery } from './paging.ts'
 import {
   type AdminDeps,
   conditionalHeaders,
   contextOf,
   dbOf,
-  decodeCursor,
-  encodeCursor,
   failures,
-  pageQuery,
   requirePrecondition,
   tagged,
 } from './route-support.ts'
@@ -59,9 +57,7 @@ function readRoutes(root: FastifyInstance, deps: AdminDeps): void {
         after,
         limit: limit + 1,
       })
-      const items = found.slice(0, limit)
-      const last = found.length > limit ? items.at(-1) : undefined
-      return { items: [...items], next: last === undefined ? null : encodeCursor([last.domain]) }
+      return pageOf(found, limit, ({ domain: name }) => [name])
     },
   )
   app.get(

@@ -11,21 +11,15 @@ import {
 import { domainSchema } from '../../../shared/protocol/policy-fields.ts'
 import { beginAction, endAction, requireAction } from '../emergency-changes.ts'
 import { emergencyReplyOf } from '../views/emergency.ts'
-import {
-  type AdminDeps,
-  conditionalHeaders,
-  contextOf,
-  decodeCursor,
-  encodeCursor,
-  failures,
-  pageQuery,
-  tagged,
-} from './route-support.ts'
+import { decimal } from './decimal.ts'
+import { mendedBy } from './fixes.ts'
+import { decodeCursor, pageOf, pageQuery } from './paging.ts'
+import { type AdminDeps, conditionalHeaders, contextOf, failures, tagged } from './route-support.ts'
 
 const PATH = '/emergency-actions'
 const tags = ['emergency']
-const params = z.object({
-  id: z.coerce.number({ error: 'must be the number of an action' }).int().min(1),
+const params = mendedBy(z.object({ id: decimal(1) }), {
+  id: 'give the number of an action in decimal digits, as GET /v1/emergency-actions lists them',
 })
 const cursorSchema = z.tuple([z.number().int()])
 
@@ -47,12 +41,8 @@ export function emergencyRoutes(root: FastifyInstance, deps: AdminDeps): void {
       const [afterId] = decodeCursor(cursorSchema, cursor) ?? [0]
       const atMs = deps.wallMs()
       const found = await listActions(deps.db, { domain, afterId, atMs, limit: limit + 1 })
-      const items = found.slice(0, limit)
-      const last = found.length > limit ? items.at(-1) : undefined
-      return {
-        items: items.map((action) => emergencyReplyOf(action, action, atMs)),
-        next: last === undefined ? null : encodeCursor([last.id]),
-      }
+      const { items, next } = pageOf(found, limit, ({ id }) => [id])
+      return { items: items.map((action) => emergencyReplyOf(action, action, atMs)), next }
     },
   )
   beginRoute(root, deps)

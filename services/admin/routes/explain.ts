@@ -1,8 +1,15 @@
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { ENTRIES_MAX, ENTRY_VALUE_BYTES_MAX } from '../../../shared/core/descriptor.ts'
 import { explainReplySchema, explainRequestSchema } from '../../../shared/protocol/explain.ts'
 import { explain } from '../views/explain.ts'
+import { mendedBy } from './fixes.ts'
 import { type AdminDeps, failures } from './route-support.ts'
+
+const EXPLAIN_FIXES = {
+  entries: `give 1 to ${ENTRIES_MAX} entries such as {"key":"tenant","value":"acme"}`,
+  value: `give a value of 1 to ${ENTRY_VALUE_BYTES_MAX} bytes`,
+}
 
 /** Answered from memory, by the matching of enforcers; changes nothing. */
 export function explainRoutes(root: FastifyInstance, deps: AdminDeps): void {
@@ -13,7 +20,7 @@ export function explainRoutes(root: FastifyInstance, deps: AdminDeps): void {
       schema: {
         tags: ['views'],
         summary: 'Which policy governs a descriptor, why others do not, and the numbers in force',
-        body: explainRequestSchema,
+        body: mendedBy(explainRequestSchema, EXPLAIN_FIXES),
         response: { 200: explainReplySchema, ...failures },
       },
     },

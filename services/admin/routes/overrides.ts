@@ -14,14 +14,13 @@ import { overrideOf } from '../override-diffs.ts'
 import { requirePolicy } from '../policy-changes.ts'
 import { preconditionOf } from '../preconditions.ts'
 import { overrideReplyOf } from '../views/override.ts'
+import { mendedBy } from './fixes.ts'
+import { decodeCursor, pageOf, pageQuery } from './paging.ts'
 import {
   type AdminDeps,
   conditionalHeaders,
   contextOf,
-  decodeCursor,
-  encodeCursor,
   failures,
-  pageQuery,
   policyParams,
   tagged,
 } from './route-support.ts'
@@ -33,18 +32,25 @@ const PATH = '/domains/:domain/policies/:name/overrides'
 const tags = ['overrides']
 const params = policyParams.extend({ value: tenantValueSchema })
 
-const batchSchema = z
-  .strictObject({
-    set: z
-      .array(overridePutSchema.safeExtend({ value: tenantValueSchema }))
-      .max(BATCH_MAX, { error: `has more than ${BATCH_MAX} overrides` })
-      .default([]),
-    remove: z
-      .array(tenantValueSchema)
-      .max(BATCH_MAX, { error: `has more than ${BATCH_MAX} values` })
-      .default([]),
-  })
-  .meta({ id: 'OverrideBatch' })
+const batchSchema = mendedBy(
+  z
+    .strictObject({
+      set: z
+        .array(overridePutSchema.safeExtend({ value: tenantValueSchema }))
+        .max(BATCH_MAX, { error: `has more than ${BATCH_MAX} overrides` })
+        .default([]),
+      remove: z
+        .array(tenantValueSchema)
+        .max(BATCH_MAX, { error: `has more than ${BATCH_MAX} values` })
+        .default([]),
+    })
+    .meta({ id: 'OverrideBatch' }),
+  {
+    set: `give at most ${BATCH_MAX} overrides such as {"value":"acme","unlimited":true}`,
+    remove: `give at most ${BATCH_MAX} values such as "acme"`,
+    value: "give the value of the tenant's entry, such as acme",
+  },
+)
 
 /** What single tenants have in place of a policy's numbers. Changes need no deploy and keep each tenant's usage. */
 export function overrideRoutes(root: FastifyInstance, deps: AdminDeps): void {
@@ -73,12 +79,8 @@ function readRoutes(root: FastifyInstance, deps: AdminDeps): void {
       const found = (policy.overrides ?? [])
         .filter(({ value }) => value > after)
         .sort((one, other) => (one.value < other.value ? -1 : 1))
-      const items = found.slice(0, limit)
-      const last = found.length > limit ? items.at(-1) : undefined
-      return {
-        items: items.map(overrideReplyOf),
-        next: last === undefined ? null : encodeCursor([last.value]),
-      }
+      const { items, next } = pageOf(found, limit, ({ value }) => [value])
+      return { items: items.map(overrideReplyOf), next }
     },
   )
 }

@@ -29,15 +29,12 @@ import {
 import { pageOfPolicies } from '../policy-list.ts'
 import { isNotModified, preconditionOf } from '../preconditions.ts'
 import { policyReplyOf, policyStatusOf } from '../views/policy.ts'
+import { decodeCursor, pageOf, pageQuery, policyCursor } from './paging.ts'
 import {
   type AdminDeps,
   conditionalHeaders,
   contextOf,
-  decodeCursor,
-  encodeCursor,
   failures,
-  pageQuery,
-  policyCursor,
   policyParams,
   readHeaders,
   requirePrecondition,
@@ -90,12 +87,8 @@ function readRoutes(root: FastifyInstance, deps: AdminDeps): void {
         after: after && { domain: after[0], name: after[1] },
         limit: limit + 1,
       })
-      const items = found.slice(0, limit)
-      const last = found.length > limit ? items.at(-1) : undefined
-      return {
-        items: items.map((policy) => shown(policy, deps)),
-        next: last === undefined ? null : encodeCursor([last.domain, last.name]),
-      }
+      const { items, next } = pageOf(found, limit, (one) => [one.domain, one.name])
+      return { items: items.map((policy) => shown(policy, deps)), next }
     },
   )
   app.get(

@@ -13,6 +13,7 @@ import { preconditionOf } from '../preconditions.ts'
 import { deleteRegion, putRegion, requireRegion } from '../region-changes.ts'
 import { certifyRegion, drainRegion, type LifeChange, resumeRegion } from '../region-drain.ts'
 import { moveOf, regionReplyOf } from '../views/region.ts'
+import { mendedBy } from './fixes.ts'
 import {
   type AdminDeps,
   conditionalHeaders,
@@ -34,21 +35,31 @@ const regionPutSchema = z
 
 const text = (what: string, max: number) =>
   z
-    .string({ error: `is missing: say ${what}` })
+    .string({
+      error: ({ input }) =>
+        input === undefined ? `is missing: say ${what}` : `must be a text that says ${what}`,
+    })
     .trim()
     .min(1, { error: `must say ${what}` })
     .max(max, { error: `must have at most ${max} characters` })
 
-const certificateSchema = z
-  .strictObject({
-    certifiedBy: text('who certifies it', 200),
-    reason: text('why the region is removed', 1_000),
-    nothingInUse: z.literal(true, {
-      error:
-        'must be true: certify that its traffic is off and that its sync daemons and its Redis are stopped, and stay so until its Redis is wiped',
-    }),
-  })
-  .meta({ id: 'RemovalCertificate' })
+const certificateSchema = mendedBy(
+  z
+    .strictObject({
+      certifiedBy: text('who certifies it', 200),
+      reason: text('why the region is removed', 1_000),
+      nothingInUse: z.literal(true, {
+        error:
+          'must be true: certify that its traffic is off and that its sync daemons and its Redis are stopped, and stay so until its Redis is wiped',
+      }),
+    })
+    .meta({ id: 'RemovalCertificate' }),
+  {
+    certifiedBy: 'give the name of the person who certifies it',
+    reason: 'say why the region is removed',
+    nothingInUse: 'make sure of it, then give true',
+  },
+)
 
 export function regionRoutes(root: FastifyInstance, deps: AdminDeps): void {
   readRoutes(root, deps)

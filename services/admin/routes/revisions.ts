@@ -20,16 +20,10 @@ import {
 import { preconditionOf } from '../preconditions.ts'
 import { revisionNotFound, rollBack } from '../rollback.ts'
 import { documentDiffOf } from '../views/document-diff.ts'
-import {
-  type AdminDeps,
-  conditionalHeaders,
-  contextOf,
-  decodeCursor,
-  encodeCursor,
-  failures,
-  pageQuery,
-  tagged,
-} from './route-support.ts'
+import { decimal } from './decimal.ts'
+import { mendedBy } from './fixes.ts'
+import { decodeCursor, pageOf, pageQuery } from './paging.ts'
+import { type AdminDeps, conditionalHeaders, contextOf, failures, tagged } from './route-support.ts'
 
 /** Changes that a list shows of each revision. */
 const LISTED_CHANGES_MAX = 5
@@ -39,11 +33,15 @@ const SHOWN_CHANGES_MAX = 1_000
 
 const PATH = '/revisions/:number'
 const tags = ['revisions']
-const number = z.coerce
-  .number({ error: 'must be the number of a revision' })
-  .int({ error: 'must be a whole number' })
-  .min(0, { error: 'must not be negative' })
-const params = z.object({ number })
+const NUMBER_FIX =
+  'give the number of a revision in decimal digits, as GET /v1/revisions lists them'
+const params = mendedBy(z.object({ number: decimal(0) }), { number: NUMBER_FIX })
+const diffQuery = mendedBy(
+  z.strictObject({
+    against: decimal(0).optional().describe('the other revision; the one before it by default'),
+  }),
+  { against: `${NUMBER_FIX}, or leave it out` },
+)
 const revisionCursor = z.tuple([z.number().int().min(1)])
 
 export function revisionRoutes(root: FastifyInstance, deps: AdminDeps): void {
@@ -68,8 +66,7 @@ function listRoute(root: FastifyInstance, deps: AdminDeps): void {
       const [before] = decodeCursor(revisionCursor, cursor) ?? [null]
       tagged(reply, await readRevision(deps.db))
       const found = await listRevisions(deps.db, { before, limit: limit + 1 })
-      const items = found.slice(0, limit)
-      const last = found.length > limit ? items.at(-1) : undefined
+      const { items, next } = pageOf(found, limit, ({ revision }) => [revision])
       const numbers = items.map(({ revision }) => revision)
       const changes = await listRevisionChanges(deps.db, numbers, LISTED_CHANGES_MAX)
       return {
@@ -77,7 +74,7 @@ function listRoute(root: FastifyInstance, deps: AdminDeps): void {
           ...headOf(one),
           changes: [...(changes.get(one.revision) ?? [])],
         })),
-        next: last === undefined ? null : encodeCursor([last.revision]),
+        next,
       }
     },
   )
@@ -115,9 +112,7 @@ function readRoutes(root: FastifyInstance, deps: AdminDeps): void {
         summary:
           'What policies, overrides and domains are at a revision, against another or the one before',
         params,
-        querystring: z.strictObject({
-          against: number.optional().describe('the other revision; the one before it by default'),
-        }),
+        querystring: diffQuery,
         response: { 200: revisionDiffSchema, ...failures },
       },
     },

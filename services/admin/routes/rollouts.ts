@@ -3,17 +3,27 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { isQuotaError, QuotaError } from '../../../shared/errors.ts'
 import { readRevision } from '../../../shared/postgres/plane.ts'
+import { shortened } from '../../../shared/protocol/policy-fields.ts'
 import { rolloutReplySchema } from '../../../shared/protocol/rollout-reply.ts'
+import { decimal } from './decimal.ts'
+import { mendedBy } from './fixes.ts'
 import { type AdminDeps, failures } from './route-support.ts'
 
 const tags = ['rollouts']
 
-const params = z.object({
-  revision: z.union([
-    z.literal('latest'),
-    z.coerce.number({ error: 'must be the number of a revision, or latest' }).int().min(1),
-  ]),
-})
+const params = mendedBy(
+  z.object({
+    revision: z.union([z.literal('latest'), decimal(1)], { error: refusalOf }),
+  }),
+  {
+    revision:
+      'give latest, or the number of a revision in decimal digits, as GET /v1/revisions lists them',
+  },
+)
+
+function refusalOf({ input }: { readonly input?: unknown }): string {
+  return `must be latest or the number of a revision, not ${shortened(JSON.stringify(input))}`
+}
 
 /**
  * Where a revision is applied. Answered from memory; while Postgres is away, the latest revision is the newest that

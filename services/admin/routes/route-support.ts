@@ -5,7 +5,6 @@ import type { Db } from '../../../shared/postgres/plane.ts'
 import type { PlaneContext } from '../../../shared/postgres/plane-change.ts'
 import { problemSchema } from '../../../shared/protocol/admin-replies.ts'
 import { domainSchema, nameSchema } from '../../../shared/protocol/policy.ts'
-import { invalidInput } from '../../../shared/protocol/zod-problems.ts'
 import { callerOf } from '../access/authenticate.ts'
 import type { FactsBook } from '../facts-book.ts'
 import type { LiveView } from '../live-view.ts'
@@ -37,11 +36,6 @@ export interface AdminDeps {
 /** Longest reason that a change may give for the audit log. */
 const REASON_CHARS_MAX = 500
 
-const PAGE_DEFAULT = 50
-
-/** A page of the largest policies is some megabytes. */
-export const PAGE_MAX = 100
-
 const writeHeaders = {
   'idempotency-key': z
     .string()
@@ -72,18 +66,6 @@ export const policyParams = z.object({ domain: domainSchema, name: nameSchema })
 
 /** What is said of a text that is no instant. */
 export const NO_TIME = 'is not a time as RFC 3339 writes it'
-
-const PAGE_ERROR = { error: `must be a whole number from 1 to ${PAGE_MAX}` }
-
-export const pageQuery = {
-  cursor: z.string().max(1_000).optional(),
-  limit: z.coerce
-    .number(PAGE_ERROR)
-    .int(PAGE_ERROR)
-    .min(1, PAGE_ERROR)
-    .max(PAGE_MAX, PAGE_ERROR)
-    .default(PAGE_DEFAULT),
-}
 
 /** The failures that any route may answer with, for the OpenAPI document. */
 export const failures = {
@@ -137,35 +119,4 @@ export function dbOf(req: FastifyRequest, { db }: AdminDeps): Db {
 
 export function tagged(reply: FastifyReply, revision: number): void {
   reply.header('etag', entityTag(revision))
-}
-
-export function encodeCursor(parts: readonly (string | number)[]): string {
-  return Buffer.from(JSON.stringify(parts)).toString('base64url')
-}
-
-/** The position in `cursor`; null for the first page. */
-export function decodeCursor<Schema extends z.ZodType>(
-  schema: Schema,
-  cursor: string | undefined,
-): z.output<Schema> | null {
-  if (cursor === undefined) return null
-  const parsed = schema.safeParse(parseJson(Buffer.from(cursor, 'base64url').toString()))
-  if (parsed.success) return parsed.data
-  throw invalidInput([
-    {
-      field: 'cursor',
-      message: 'is not the next of an earlier page',
-      fix: 'leave it out to begin with the first page',
-    },
-  ])
-}
-
-export const policyCursor = z.tuple([domainSchema, nameSchema])
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined // Refused by the schema, as any other cursor that we did not make.
-  }
 }

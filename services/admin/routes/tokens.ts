@@ -19,11 +19,15 @@ import {
 import { callerOf } from '../access/authenticate.ts'
 import { isScope } from '../access/scopes.ts'
 import type { TokenBook } from '../access/token-book.ts'
+import { mendedBy } from './fixes.ts'
 import { type AdminDeps, conditionalHeaders, contextOf, failures } from './route-support.ts'
 
 const tags = ['tokens']
 const DAY_MS = 86_400_000
-const params = z.object({ id: z.string().max(64).describe('the middle part of the token') })
+const params = mendedBy(
+  z.object({ id: z.string().max(64).describe('the middle part of the token') }),
+  { id: 'give the id as GET /v1/tokens lists it: the middle part of the token' },
+)
 
 export function tokenRoutes(root: FastifyInstance, deps: AdminDeps, tokens: TokenBook): void {
   whoami(root)
@@ -56,7 +60,10 @@ function readRoutes(root: FastifyInstance, deps: AdminDeps): void {
       schema: {
         tags,
         summary: 'List the tokens that work (?revoked=true: the others too)',
-        querystring: z.strictObject({ revoked: z.enum(['true', 'false']).default('false') }),
+        querystring: mendedBy(
+          z.strictObject({ revoked: z.enum(['true', 'false']).default('false') }),
+          { revoked: 'give true or false, or leave it out' },
+        ),
         response: { 200: tokenListSchema, ...failures },
       },
     },

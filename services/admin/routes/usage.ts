@@ -5,6 +5,7 @@ import { COUNTER_NAME_LENGTH_MAX } from '../../../shared/core/counter-id.ts'
 import type { Policy } from '../../../shared/core/policy.ts'
 import { QuotaError } from '../../../shared/errors.ts'
 import { domainSchema, nameSchema } from '../../../shared/protocol/policy.ts'
+import { quoted } from '../../../shared/protocol/policy-fields.ts'
 import {
   RESOLUTIONS,
   TOP_BY,
@@ -15,14 +16,10 @@ import { MINUTE_MS, MINUTES_KEPT, SECOND_MS } from '../history/series-book.ts'
 import { type HistoryAsk, readUsageHistory, SPANS } from '../usage-reading.ts'
 import { agesOf } from '../views/shares.ts'
 import { compareTop, usageTopOf } from '../views/usage-top.ts'
-import {
-  type AdminDeps,
-  decodeCursor,
-  encodeCursor,
-  failures,
-  NO_TIME,
-  pageQuery,
-} from './route-support.ts'
+import { decimal } from './decimal.ts'
+import { mendedBy } from './fixes.ts'
+import { decodeCursor, encodeCursor, pageOf, pageQuery } from './paging.ts'
+import { type AdminDeps, failures, NO_TIME } from './route-support.ts'
 
 const TOP_SECONDS_DEFAULT = 60
 const TOP_SECONDS_MAX = (MINUTES_KEPT * MINUTE_MS) / SECOND_MS
@@ -42,6 +39,19 @@ const instantMs = z.number().int().min(0).max(LAST_INSTANT_MS)
 const topCursor = z.tuple([instantMs, z.number().int(), z.number().int(), key])
 const historyCursor = z.tuple([instantMs, instantMs])
 
+const TOP_FIXES = {
+  by: `use ${quoted(TOP_BY)}, or leave it out`,
+  search: `give at most ${COUNTER_NAME_LENGTH_MAX} characters, or leave it out`,
+  seconds: `give a whole number from 1 to ${TOP_SECONDS_MAX}, or leave it out`,
+}
+
+const HISTORY_FIXES = {
+  key: 'give a key as /v1/usage/top and /v1/shares name it, or leave it out',
+  limitName: 'name a limit of the policy, or leave it out',
+  resolution: `use ${quoted(RESOLUTIONS)}, or leave it out`,
+  limit: `give a whole number from 1 to ${BUCKETS_MAX}, or leave it out`,
+}
+
 /** Usage by key and over time. */
 export function usageRoutes(root: FastifyInstance, deps: AdminDeps): void {
   topRoute(root, deps)
@@ -58,25 +68,24 @@ function topRoute(root: FastifyInstance, deps: AdminDeps): void {
         summary: 'Hot keys with most use, denials or unmet demand',
         description:
           'Of keys that are hot, which have a share of their own or were denied. Answered from memory, since this admin started.',
-        querystring: z.strictObject({
-          ...pageQuery,
-          by: z.enum(TOP_BY).default('use'),
-          domain: domainSchema.optional(),
-          policy: nameSchema.optional(),
-          region: nameSchema.optional().describe('only what this region counted'),
-          search: z
-            .string()
-            .max(COUNTER_NAME_LENGTH_MAX)
-            .optional()
-            .describe('only keys that have this in them, in any case'),
-          seconds: z.coerce
-            .number()
-            .int()
-            .min(1)
-            .max(TOP_SECONDS_MAX)
-            .default(TOP_SECONDS_DEFAULT)
-            .describe('how far back'),
-        }),
+        querystring: mendedBy(
+          z.strictObject({
+            ...pageQuery,
+            by: z.enum(TOP_BY).default('use'),
+            domain: domainSchema.optional(),
+            policy: nameSchema.optional(),
+            region: nameSchema.optional().describe('only what this region counted'),
+            search: z
+              .string()
+              .max(COUNTER_NAME_LENGTH_MAX)
+              .optional()
+              .describe('only keys that have this in them, in any case'),
+            seconds: decimal(1, TOP_SECONDS_MAX)
+              .default(TOP_SECONDS_DEFAULT)
+              .describe('how far back'),
+          }),
+          TOP_FIXES,
+        ),
         response: { 200: usageTopReplySchema, ...failures },
       },
     },
@@ -93,17 +102,21 @@ function topRoute(root: FastifyInstance, deps: AdminDeps): void {
       const [, value = 0, limitId = 0, name = ''] = after ?? []
       const rest = all.findIndex((one) => compareTop(one, { value, limitId, key: name }) > 0)
       const start = after === null ? 0 : rest < 0 ? all.length : rest
-      const page = all.slice(start, start + limit)
-      const last = start + limit < all.length ? page.at(-1) : undefined
+      const { items, next } = pageOf(all.slice(start, start + limit + 1), limit, (one) => [
+        toMs,
+        one.value,
+        one.limitId,
+        one.key,
+      ])
       return {
         at: isoTime(nowMs),
         by,
         from: isoTime(span.fromMs),
         to: isoTime(toMs),
         regions: agesOf({ members, live, nowMs }),
-        items: page.map((item, i) => ({ rank: start + i + 1, ...item })),
+        items: items.map((item, i) => ({ rank: start + i + 1, ...item })),
         keysLeftOut: live.history.keys.turnedAway,
-        next: last === undefined ? null : encodeCursor([toMs, last.value, last.limitId, last.key]),
+        next,
       }
     },
   )
@@ -119,24 +132,23 @@ function historyRoute(root: FastifyInstance, deps: AdminDeps): void {
         summary: 'Usage of a policy, or of one hot key of it, over time',
         description:
           'Seconds of the last 5 minutes and hot keys (seconds and minutes of the last 3 hours) come from memory, since this admin started; minutes of 2 days and hours of 90 days from Postgres too.',
-        querystring: z.strictObject({
-          domain: domainSchema,
-          policy: nameSchema,
-          limitName: nameSchema.optional().describe('only this limit of the policy'),
-          key: key.optional().describe('only this hot key, as /usage/top and /shares name it'),
-          region: nameSchema.optional().describe('only what this region counted'),
-          resolution: z.enum(RESOLUTIONS).default('minute'),
-          from: instant.optional().describe('default: 60 buckets back, or a day for hours'),
-          to: instant.optional().describe('default: now'),
-          cursor: pageQuery.cursor,
-          limit: z.coerce
-            .number()
-            .int()
-            .min(1)
-            .max(BUCKETS_MAX)
-            .default(BUCKETS_DEFAULT)
-            .describe('stretches of time on a page'),
-        }),
+        querystring: mendedBy(
+          z.strictObject({
+            domain: domainSchema,
+            policy: nameSchema,
+            limitName: nameSchema.optional().describe('only this limit of the policy'),
+            key: key.optional().describe('only this hot key, as /usage/top and /shares name it'),
+            region: nameSchema.optional().describe('only what this region counted'),
+            resolution: z.enum(RESOLUTIONS).default('minute'),
+            from: instant.optional().describe('default: 60 buckets back, or a day for hours'),
+            to: instant.optional().describe('default: now'),
+            cursor: pageQuery.cursor,
+            limit: decimal(1, BUCKETS_MAX)
+              .default(BUCKETS_DEFAULT)
+              .describe('stretches of time on a page'),
+          }),
+          HISTORY_FIXES,
+        ),
         response: { 200: usageHistoryReplySchema, ...failures },
       },
     },

@@ -7,19 +7,21 @@ import { sharesReplySchema, usageReplySchema } from '../../../shared/protocol/ad
 import { domainSchema, nameSchema } from '../../../shared/protocol/policy.ts'
 import { agesOf, sharesOf } from '../views/shares.ts'
 import { usageViewOf } from '../views/usage.ts'
-import {
-  type AdminDeps,
-  decodeCursor,
-  encodeCursor,
-  failures,
-  pageQuery,
-  policyCursor,
-} from './route-support.ts'
+import { decimal } from './decimal.ts'
+import { mendedBy } from './fixes.ts'
+import { decodeCursor, pageOf, pageQuery, policyCursor } from './paging.ts'
+import { type AdminDeps, failures } from './route-support.ts'
 
 const KEYS_DEFAULT = 20
 
 /** Hot keys shown of one limit. A record may hold tens of thousands; this is a view and no export. */
 const KEYS_MAX = 1_000
+
+const SHARES_FIXES = {
+  keys: `give a whole number from 1 to ${KEYS_MAX}, or leave it out`,
+  hungry: 'give true or false, or leave it out',
+  key: 'give a key as answers name it, or leave it out',
+}
 
 const tags = ['views']
 
@@ -41,20 +43,23 @@ export function viewRoutes(root: FastifyInstance, deps: AdminDeps): void {
       schema: {
         tags,
         summary: 'Shares of each limit by hot key and region',
-        querystring: z.strictObject({
-          ...viewQuery,
-          keys: z.coerce.number().int().min(1).max(KEYS_MAX).default(KEYS_DEFAULT),
-          hungry: z
-            .stringbool()
-            .default(false)
-            .describe('only keys that some region denies for want of a share'),
-          key: z
-            .string()
-            .min(1)
-            .max(COUNTER_NAME_LENGTH_MAX)
-            .optional()
-            .describe('only this hot key, as it is named in answers'),
-        }),
+        querystring: mendedBy(
+          z.strictObject({
+            ...viewQuery,
+            keys: decimal(1, KEYS_MAX).default(KEYS_DEFAULT),
+            hungry: z
+              .stringbool({ error: 'must be true or false' })
+              .default(false)
+              .describe('only keys that some region denies for want of a share'),
+            key: z
+              .string()
+              .min(1)
+              .max(COUNTER_NAME_LENGTH_MAX)
+              .optional()
+              .describe('only this hot key, as it is named in answers'),
+          }),
+          SHARES_FIXES,
+        ),
         response: { 200: sharesReplySchema, ...failures },
       },
     },
@@ -98,11 +103,10 @@ function viewOf(
     .filter((policy) => query.policy === undefined || policy.name === query.policy)
     .filter((policy) => compareNames(policy, { domain: afterDomain, name: afterName }) > 0)
     .sort(compareNames)
-  const policies = found.slice(0, query.limit)
-  const last = found.length > query.limit ? policies.at(-1) : undefined
+  const { items, next } = pageOf(found, query.limit, ({ domain, name }) => [domain, name])
   return {
-    policies,
-    next: last === undefined ? null : encodeCursor([last.domain, last.name]),
+    policies: items,
+    next,
     members: deps.cache.members,
     live: deps.live,
     nowMs: deps.wallMs(),

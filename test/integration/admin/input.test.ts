@@ -106,7 +106,9 @@ describe('bad input', () => {
     expect(body.errors).toEqual([
       {
         field: 'limit',
-        message: 'must be a whole number from 1 to 100',
+        message: expect.stringMatching(
+          `^must be a whole number from 1 to 100 in decimal digits, not "?${limit}"?$`,
+        ),
         fix: 'give a whole number from 1 to 100, or leave it out',
       },
     ])
