@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { accessibilityProblems } from '../support/browser.ts'
 import { compressedLength, KEY, largestSnapshot, POLICY, Stage } from './dashboard-support.ts'
+import { lateEvents } from './late-events.ts'
 import { CAPACITY, quotaplaneHere, REGIONS, scenarioPolicy } from './support.ts'
 
 const [US, EU] = REGIONS
@@ -235,27 +236,6 @@ describe('an operator at the dashboard', { timeout: 90_000 }, () => {
     await expect.poll(() => stage.check(US, tenant, 1)).toBe(true)
   })
 
-  it('opens a dialog anew at once, while the browser has not told yet that the last one was closed', async () => {
-    const { page } = stage
-    await stage.open('#/policies/e2e/tenants')
-    const button = page.getByRole('button', { name: 'Multiply' })
-    const dialog = page.getByRole('dialog')
-    await button.click()
-    await dialog.getByLabel('Reason').fill('of the first')
-    // What Escape and Enter come to where the second is read before the event of the first, which is a task of its own.
-    await page.evaluate(`new Promise((resolve) => {
-      const [dialog] = document.getElementsByTagName('dialog')
-      dialog.addEventListener('close', () => setTimeout(resolve, 100))
-      dialog.close()
-      document.activeElement.click()
-    })`)
-    expect(await dialog.getByLabel('Reason').inputValue()).toBe('')
-    await page.keyboard.press('Escape')
-    await dialog.waitFor({ state: 'detached' })
-    expect(await page.evaluate('document.activeElement.textContent')).toBe('Multiply')
-    expect(await page.locator('dialog').count()).toBe(0)
-  })
-
   it('is told what a refusal is about and how to mend it', async () => {
     const { page } = stage
     await stage.open('#/policies/e2e/tenants')
@@ -316,6 +296,10 @@ describe('an operator at the dashboard', { timeout: 90_000 }, () => {
     await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click()
     await expect.poll(() => page.getByText('reporting').count(), { timeout: 30_000 }).toBe(2)
   })
+})
+
+describe('the dashboard, told late of something earlier', { timeout: 90_000 }, () => {
+  lateEvents(() => stage)
 })
 
 describe('every view of the dashboard', { timeout: 90_000 }, () => {

@@ -31,7 +31,9 @@ const CALLER_MS = 60_000
 export function App() {
   const [token, setToken] = useState(savedToken)
   const [notice, setNotice] = useState<string | null>(null)
-  const leave = useCallback((why: string | null): void => {
+  // A refusal may come late, when somebody has signed in anew: theirs is another token.
+  const leave = useCallback((left: string, why: string | null): void => {
+    if ((savedToken() ?? left) !== left) return
     forgetToken()
     setNotice(why)
     setToken(null)
@@ -57,7 +59,7 @@ export interface ViewProps {
 
 function SignedIn(props: {
   readonly token: string
-  readonly onLeave: (why: string | null) => void
+  readonly onLeave: (token: string, why: string | null) => void
 }) {
   const { token, onLeave } = props
   const [chosen, setChosen] = useState<string | null>(null)
@@ -66,7 +68,10 @@ function SignedIn(props: {
   const domain = chosen ?? caller?.domains?.[0] ?? null
   const api = useMemo(
     () =>
-      createApi({ token, domain, onSignedOut: () => onLeave('That token is not taken any more.') }),
+      createApi({
+        ...{ token, domain },
+        onSignedOut: () => onLeave(token, 'That token is not taken any more.'),
+      }),
     [token, domain, onLeave],
   )
   const whoami = usePoll<Caller>(api, '/v1/whoami', CALLER_MS)
@@ -78,7 +83,12 @@ function SignedIn(props: {
       <a class="skip" href="#main">
         Skip to the view
       </a>
-      <Header caller={caller} domain={domain} onDomain={setChosen} onLeave={() => onLeave(null)} />
+      <Header
+        caller={caller}
+        domain={domain}
+        onDomain={setChosen}
+        onLeave={() => onLeave(token, null)}
+      />
       <main id="main" tabIndex={-1}>
         {caller === null ? (
           <p role="status">{whoami.problem ?? 'Loading'}</p>

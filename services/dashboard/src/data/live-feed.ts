@@ -96,6 +96,8 @@ export class LiveFeed {
       this.#api.get<SharesReply>('/v1/shares?limit=100', signal),
       this.#api.get<UsageReply>('/v1/usage?limit=100', signal),
     ])
+    // What the stream missed to tell continues its own words, not these, which hold other limits.
+    this.#lastId = null
     const hot = shares.limits.filter(({ keys }) => keys.length > 0)
     const nowMs = performance.now()
     this.#set({

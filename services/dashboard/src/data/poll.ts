@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import type { Api } from './admin-calls.ts'
 import { ApiError } from './api.ts'
 import { pause } from './pause.ts'
@@ -13,6 +13,13 @@ export interface Polled<T> {
 
 const NOTHING = { data: null, atMs: null, problem: null }
 
+/** An answer belongs to what was asked: under any other path, or for another domain, it would be somebody else's. */
+interface Kept<T> {
+  readonly api: Api
+  readonly path: string | null
+  readonly polled: Polled<T>
+}
+
 /** Wait after a failure, doubled up to the second number, so that a server that returns is not stormed. */
 const RETRY_MS = [1_000, 15_000] as const
 
@@ -21,17 +28,20 @@ const RETRY_MS = [1_000, 15_000] as const
  * An answer that failed leaves the last one in place: the page shows its age.
  */
 export function usePoll<T>(api: Api, path: string | null, intervalMs: number): Polled<T> {
-  const [polled, setPolled] = useState<Polled<T>>(NOTHING)
-  const shown = useRef(path)
+  const [kept, setKept] = useState<Kept<T>>({ api, path, polled: NOTHING })
   useEffect(() => {
-    if (shown.current !== path) setPolled(NOTHING)
-    shown.current = path
     if (path === null) return
     const stop = new AbortController()
-    void repeat({ api, path, intervalMs, signal: stop.signal, set: setPolled })
+    const set = (update: (last: Polled<T>) => Polled<T>): void =>
+      setKept((now) => ({ api, path, polled: update(answerOf(now, api, path)) }))
+    void repeat({ api, path, intervalMs, signal: stop.signal, set })
     return () => stop.abort()
   }, [api, path, intervalMs])
-  return polled
+  return answerOf(kept, api, path)
+}
+
+function answerOf<T>(kept: Kept<T>, api: Api, path: string | null): Polled<T> {
+  return path !== null && kept.api === api && kept.path === path ? kept.polled : NOTHING
 }
 
 async function repeat<T>(options: {

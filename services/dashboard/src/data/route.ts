@@ -31,6 +31,8 @@ export function useRoute(): Route {
   useEffect(() => {
     const follow = (): void => setHash(location.hash)
     addEventListener('hashchange', follow)
+    // It may have changed since this was first shown, when nobody listened yet.
+    follow()
     return () => removeEventListener('hashchange', follow)
   }, [])
   return parseRoute(hash)

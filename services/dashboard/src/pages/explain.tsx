@@ -9,12 +9,17 @@ import { FieldInput } from '../parts/field-input.tsx'
 import { Status } from '../parts/status.tsx'
 import { Table } from '../parts/table.tsx'
 
+/** The newest answer alone: a refusal is not shown beside what was said before it. */
+interface Answer {
+  readonly reply: ExplainReply | null
+  readonly error: unknown
+}
+
 /** Which policy governs a descriptor and why others do not: what `quotaplane explain` says. */
 export function Explain({ api, route }: ViewProps) {
   const domain = route.query.get('domain') ?? ''
   const text = route.query.get('descriptor') ?? ''
-  const [reply, setReply] = useState<ExplainReply | null>(null)
-  const [error, setError] = useState<unknown>(null)
+  const [answer, setAnswer] = useState<Answer>({ reply: null, error: null })
   const entries = text === '' ? null : parseEntries(text)
   const wrong = entries !== null && 'wrong' in entries ? entries.wrong : null
   useEffect(() => {
@@ -22,8 +27,8 @@ export function Explain({ api, route }: ViewProps) {
     const stop = new AbortController()
     api
       .ask<ExplainReply>('/v1/explain', { domain, entries }, stop.signal)
-      .then(setReply)
-      .catch((err: unknown) => stop.signal.aborted || setError(err))
+      .then((reply) => setAnswer({ reply, error: null }))
+      .catch((error: unknown) => stop.signal.aborted || setAnswer({ reply: null, error }))
     return () => stop.abort()
   }, [api, domain, text])
   const submit = (event: SubmitEvent): void => {
@@ -53,8 +58,8 @@ export function Explain({ api, route }: ViewProps) {
           descriptor: {wrong} is not an entry. Write key=value.
         </p>
       )}
-      <Refusal error={error} />
-      {reply !== null && <Explanation reply={reply} />}
+      <Refusal error={answer.error} />
+      {answer.reply !== null && <Explanation reply={answer.reply} />}
     </>
   )
 }

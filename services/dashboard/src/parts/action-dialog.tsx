@@ -1,4 +1,4 @@
-import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { Plan } from '../../../../shared/protocol/plan.ts'
 import type { RolloutReply } from '../../../../shared/protocol/rollout-reply.ts'
 import type { Action, Values } from '../data/actions.ts'
@@ -39,7 +39,8 @@ export function ActionDialog(props: {
   const [step, setStep] = useState<Step>({ kind: 'asking' })
   const [error, setError] = useState<unknown>(null)
   const [isBusy, setBusy] = useState(false)
-  useEffect(() => dialog.current?.showModal(), [])
+  // Before the next key is read, which is meant for the dialog.
+  useLayoutEffect(() => dialog.current?.showModal(), [])
   // Closed by the browser, which gives the focus back to what opened it.
   const close = (): void => dialog.current?.close()
   const attempt = async (work: () => Promise<Step>): Promise<void> => {
@@ -82,7 +83,12 @@ export function ActionDialog(props: {
             <button type="button" disabled={isBusy} onClick={() => apply(step.change, step.key)}>
               Apply
             </button>
-            <button type="button" class="quiet" onClick={() => setStep({ kind: 'asking' })}>
+            <button
+              type="button"
+              class="quiet"
+              disabled={isBusy}
+              onClick={() => setStep({ kind: 'asking' })}
+            >
               Back
             </button>
           </p>

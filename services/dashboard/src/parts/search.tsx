@@ -9,10 +9,16 @@ export function Search(props: {
   readonly linkFor: (text: string) => string
 }) {
   const timer = useRef(0)
+  // Where the page is when the typing ends, which may be elsewhere than when it began.
+  const linkFor = useRef(props.linkFor)
+  linkFor.current = props.linkFor
   useEffect(() => () => clearTimeout(timer.current), [])
   const input = (text: string): void => {
     clearTimeout(timer.current)
-    timer.current = window.setTimeout(() => location.replace(props.linkFor(text.trim())), TYPING_MS)
+    timer.current = window.setTimeout(
+      () => location.replace(linkFor.current(text.trim())),
+      TYPING_MS,
+    )
   }
   return (
     <label class="search">
