@@ -19,6 +19,7 @@ import { createLogger, type Logger } from '../../shared/runtime/logger.ts'
 import { createRegistry } from '../../shared/runtime/metrics.ts'
 import { listenTls } from '../../shared/runtime/tls.ts'
 import { openTracing } from '../../shared/runtime/tracing/open.ts'
+import { warnOfUnknown } from '../../shared/runtime/unknown-settings.ts'
 import type { AccessOptions } from './access/authenticate.ts'
 import { createJwtVerifier } from './access/jwt.ts'
 import { TokenBook } from './access/token-book.ts'
@@ -49,9 +50,10 @@ const TRACING = { service: 'admin', ratio: 1, closeMs: 500 }
 /** Longer than any query may take, so that a step ends by its own failure, which says more. */
 const FOLLOW_TIMEOUT_MS = 30_000
 
-const config = readEnvOrExit(adminEnv, process.env)
+const config = readEnvOrExit(adminEnv, process.env, 'ADMIN_')
 const log = createLogger({ service: 'admin', level: config.LOG_LEVEL })
 const life = createLifecycle({ log, deadlineMs: config.SHUTDOWN_DEADLINE_MS })
+warnOfUnknown(process.env, log)
 await runService(life, log, () => start(config, log, life))
 
 async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise<void> {

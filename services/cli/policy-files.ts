@@ -15,9 +15,9 @@ import {
 import { plainWords } from '../../shared/protocol/plain-words.ts'
 import { POLICY_FIXES } from '../../shared/protocol/policy.ts'
 import { problemsOf, UNKNOWN_FIELD } from '../../shared/protocol/zod-problems.ts'
+import { suggestion } from '../../shared/runtime/similar.ts'
 import { describeField } from './admin-client.ts'
 import { CliError } from './errors.ts'
-import { suggestion } from './import/similar.ts'
 import type { Io } from './io.ts'
 
 /** Larger files are refused: a policy is a few hundred bytes, and a plane holds thousands at most. */

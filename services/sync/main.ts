@@ -22,6 +22,7 @@ import { listenTls } from '../../shared/runtime/tls.ts'
 import { traceCalls } from '../../shared/runtime/tracing/calls.ts'
 import { openTracing } from '../../shared/runtime/tracing/open.ts'
 import type { Tracer } from '../../shared/runtime/tracing/tracer.ts'
+import { warnOfUnknown } from '../../shared/runtime/unknown-settings.ts'
 import { createSyncApp } from './app.ts'
 import { assembleSync, type SyncService } from './assemble.ts'
 import { syncEnv } from './config.ts'
@@ -30,10 +31,11 @@ import { createSyncMetrics } from './metrics.ts'
 import { createBusObserver } from './observe-bus.ts'
 import { within } from './within.ts'
 
-const config = readEnvOrExit(syncEnv, process.env)
+const config = readEnvOrExit(syncEnv, process.env, 'SYNC_')
 const region = config.REGION
 const log = createLogger({ service: 'sync', region, level: config.LOG_LEVEL })
 const life = createLifecycle({ log, deadlineMs: config.SHUTDOWN_DEADLINE_MS })
+warnOfUnknown(process.env, log)
 
 /** What one closer may take of the deadline: five run one after the other, and Redis and NATS may both hang. */
 const closerMs = config.SHUTDOWN_DEADLINE_MS / 6

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { z } from 'zod'
+import { isServiceLink, unknownSettings } from './unknown-settings.ts'
 
 /** A secret that prints as `[redacted]` wherever it is logged or serialised. */
 export class Secret {
@@ -43,7 +44,8 @@ export const logLevel = z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trac
 
 /**
  * Reads a service's settings from the environment. Each may instead be the content of a file that `<name>_FILE`
- * names, which is how secrets are mounted into containers; the line feed at its end is not part of it.
+ * names, which is how secrets are mounted into containers; the line feed at its end is not part of it. With
+ * `ownPrefix`, a variable that begins so must be a setting of some service.
  *
  * Every problem is reported at once, by variable name; the values themselves are not printed, since one may
  * be a secret. The result is frozen.
@@ -51,8 +53,13 @@ export const logLevel = z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trac
 export function readEnv<Shape extends z.ZodRawShape>(
   schema: z.ZodObject<Shape>,
   environment: Readonly<Record<string, string | undefined>>,
+  ownPrefix?: string,
 ): Readonly<z.infer<z.ZodObject<Shape>>> {
   const unreadable: string[] = []
+  const unknown =
+    ownPrefix === undefined
+      ? []
+      : unknownSettings(environment).filter(({ name }) => name.startsWith(ownPrefix))
   const given = Object.fromEntries(
     Object.keys(schema.shape).flatMap((name) => {
       const value = settingOf(name, environment, unreadable)
@@ -60,7 +67,7 @@ export function readEnv<Shape extends z.ZodRawShape>(
     }),
   )
   const parsed = schema.safeParse(given, { error: wordsFor })
-  if (parsed.success && unreadable.length === 0) return Object.freeze(parsed.data)
+  if (parsed.success && unreadable.length + unknown.length === 0) return Object.freeze(parsed.data)
   const refused = parsed.error?.issues.filter(
     (issue) =>
       !unreadable.some((problem) => problem.startsWith(`  ${issue.path[0]?.toString()}_FILE:`)),
@@ -68,6 +75,7 @@ export function readEnv<Shape extends z.ZodRawShape>(
   const problems = [
     ...unreadable,
     ...(refused ?? []).map((issue) => `  ${issue.path.join('.')}: ${issue.message}`),
+    ...unknown.map(({ name, message }) => `  ${name}: ${message}`),
   ]
   throw new Error(`the environment is not usable:\n${problems.join('\n')}`)
 }
@@ -89,13 +97,19 @@ function wordsFor(issue: z.core.$ZodRawIssue): string | undefined {
   }
 }
 
-/** As `readEnv`, for a program that is starting: a problem is printed without a stack trace, and ends it with 1. */
+/**
+ * As `readEnv`, for a service that is starting: a problem is printed without a stack trace, and ends it with 1.
+ *
+ * A variable that begins like a setting of this service and is none ends the start too, since what it was to switch on
+ * would be off. Those that begin otherwise may be another program's (`warnOfUnknown`).
+ */
 export function readEnvOrExit<Shape extends z.ZodRawShape>(
   schema: z.ZodObject<Shape>,
   environment: Readonly<Record<string, string | undefined>>,
+  ownPrefix: string,
 ): Readonly<z.infer<z.ZodObject<Shape>>> {
   try {
-    return readEnv(schema, environment)
+    return readEnv(schema, environment, ownPrefix)
   } catch (err) {
     process.stderr.write(`${err instanceof Error ? err.message : String(err)}\n`)
     process.exit(1)
@@ -108,7 +122,7 @@ function settingOf(
   unreadable: string[],
 ): string | undefined {
   const path = environment[`${name}_FILE`]
-  if (!path) return environment[name]
+  if (!path) return ownValue(name, environment)
   if (environment[name]) {
     unreadable.push(`  ${name}_FILE: ${name} is set too; leave one of them out`)
     return undefined
@@ -120,4 +134,13 @@ function settingOf(
     unreadable.push(`  ${name}_FILE: cannot read ${path} (${code})`)
     return undefined
   }
+}
+
+/** The value, unless Kubernetes set it: the port of a service `enforcer` is `ENFORCER_PORT=tcp://…` in each pod. */
+function ownValue(
+  name: string,
+  environment: Readonly<Record<string, string | undefined>>,
+): string | undefined {
+  const value = environment[name]
+  return value === undefined || isServiceLink(name, value) ? undefined : value
 }

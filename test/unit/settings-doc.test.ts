@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { adminEnv } from '../../services/admin/config.ts'
 import { enforcerEnv } from '../../services/enforcer/config.ts'
 import { syncEnv } from '../../services/sync/config.ts'
+import { SETTING_NAMES } from '../../shared/runtime/setting-names.ts'
 import { tracingEnv } from '../../shared/runtime/tracing/settings.ts'
 
 const schemas = {
@@ -25,6 +26,15 @@ describe.each(Object.entries(schemas))('docs/settings.md, %s', (service, schema)
 describe('docs/settings.md, traces', () => {
   it('names every variable of tracing, with its default, and no other', () => {
     expect(documented('\n## Traces')).toEqual(readIn(tracingEnv))
+  })
+})
+
+describe('the names by which a misspelt setting is known', () => {
+  it('are those that the services read, and no others', () => {
+    const traces = Object.keys(tracingEnv)
+    const read = Object.values(schemas).flatMap((schema) => Object.keys(schema))
+    const own = new Set(read.filter((name) => !traces.includes(name)))
+    expect([...SETTING_NAMES].sort()).toEqual([...own].sort())
   })
 })
 

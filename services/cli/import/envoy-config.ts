@@ -2,6 +2,8 @@
  * Reads the YAML of Envoy's rate limit service (envoyproxy/ratelimit) and refuses what that refuses, in its words,
  * with the line and the field; the original stops at the first problem, this goes on.
  */
+
+import { suggestion } from '../../../shared/runtime/similar.ts'
 import {
   entryOf,
   type Finding,
@@ -9,7 +11,6 @@ import {
   type Place,
   parseLocated,
 } from './located-yaml.ts'
-import { suggestion } from './similar.ts'
 
 /** The units of the service's protocol, each with the length of its windows in milliseconds. */
 export const ENVOY_UNITS = {

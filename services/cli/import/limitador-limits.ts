@@ -1,4 +1,6 @@
 /** Reads Limitador's limits file: a list of limits, and of each what descriptors it is about. */
+
+import { suggestion } from '../../../shared/runtime/similar.ts'
 import {
   entryOf,
   type Finding,
@@ -6,7 +8,6 @@ import {
   type Place,
   parseLocated,
 } from './located-yaml.ts'
-import { suggestion } from './similar.ts'
 
 export interface Condition {
   readonly key: string

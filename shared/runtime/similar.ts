@@ -1,6 +1,9 @@
-/** The word of `known` that `word` is most likely a misspelling of; null when none is near. */
-export function similarTo(word: string, known: readonly string[]): string | null {
-  const most = Math.max(1, Math.floor(word.length / 3))
+/** The word of `known` that `word` is most likely a misspelling of; null when none is at most `most` letters away. */
+export function similarTo(
+  word: string,
+  known: readonly string[],
+  most = Math.max(1, Math.floor(word.length / 3)),
+): string | null {
   let nearest: { readonly name: string; readonly distance: number } | null = null
   for (const name of known) {
     const distance = distanceOf(word.toLowerCase(), name.toLowerCase())
