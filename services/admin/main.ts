@@ -85,7 +85,8 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
   const isBusUp = (): boolean => link.isConnected()
   const states = { isBusUp, isDatabaseUp: () => follower.isDatabaseUp() }
   const onEnd = (reason: string): void => metrics.streamsEnded.inc({ reason })
-  const stream = new StreamHub({ cache, live, ...heard, wallMs, onEnd, ...states })
+  const onRefusal = (reason: string): void => metrics.streamsRefused.inc({ reason })
+  const stream = new StreamHub({ cache, live, ...heard, wallMs, onEnd, onRefusal, ...states })
   await repeat('stream', STREAM_INTERVAL_MS, () => stream.tickOnce())
   observeState(registry, { cache, live, follower, stream, isBusUp, wallMs })
   const shared = { db, cache, live, ...heard, stream, ...states, wallMs, log, registry, metrics }

@@ -35,6 +35,11 @@ export function createAdminMetrics(registry: Registry) {
       help: 'Live streams that admin ended.',
       labelNames: ['reason'],
     }),
+    streamsRefused: counter(registry, {
+      name: 'quotaplane_admin_streams_refused_total',
+      help: 'Live streams that were not opened, since a token, or all together, had as many as may be.',
+      labelNames: ['reason'],
+    }),
     records: counter(registry, {
       name: 'quotaplane_admin_records_total',
       help: 'Records of regions that arrived; refused ones are not counted into the views.',

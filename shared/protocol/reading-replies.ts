@@ -101,7 +101,9 @@ export const lagsReplySchema = z
           .enum(['up', 'not-heard-here', 'unknown'])
           .describe('not-heard-here: others acknowledge what this admin does not hear'),
         appliedRevision: whole.nullable(),
-        hungryKeys: whole.describe('keys that it denies for want of a share'),
+        hungryKeys: whole.describe(
+          'keys that it denies for want of a share, of the domains of the token',
+        ),
         audit: z
           .object({
             overAdmitted: z
@@ -113,7 +115,9 @@ export const lagsReplySchema = z
             ageMs: whole,
           })
           .nullable()
-          .describe('what its daemon finds when it audits all regions; null: not heard lately'),
+          .describe(
+            'what its daemon finds when it audits all regions; null: not heard lately, or not shown to a token that is limited to domains',
+          ),
       }),
     ),
     pairs: z

@@ -19,6 +19,7 @@ import {
 import { nameSchema } from '../../../shared/protocol/policy-fields.ts'
 import { labelsQuery, parseLabels } from '../../../shared/protocol/policy-labels.ts'
 import { invalidInput } from '../../../shared/protocol/zod-problems.ts'
+import { callerOf } from '../access/authenticate.ts'
 import {
   type ChangedPolicy,
   deletePolicy,
@@ -127,7 +128,7 @@ function readRoutes(root: FastifyInstance, deps: AdminDeps): void {
     },
     async (req) => {
       const policy = await requirePolicy(deps.db, req.params)
-      return await policyStatusOf(policy, deps)
+      return await policyStatusOf(policy, deps, callerOf(req))
     },
   )
 }

@@ -5,6 +5,8 @@ import { isQuotaError, QuotaError } from '../../../shared/errors.ts'
 import { readRevision } from '../../../shared/postgres/plane.ts'
 import { shortened } from '../../../shared/protocol/policy-fields.ts'
 import { rolloutReplySchema } from '../../../shared/protocol/rollout-reply.ts'
+import { callerOf } from '../access/authenticate.ts'
+import { rolloutFor } from '../views/limited.ts'
 import { decimal } from './decimal.ts'
 import { mendedBy } from './fixes.ts'
 import { type AdminDeps, failures } from './route-support.ts'
@@ -38,6 +40,8 @@ export function rolloutRoutes(root: FastifyInstance, deps: AdminDeps): void {
         tags,
         summary:
           'Which regions and enforcers apply a revision, since when, and what is pending or refused and why',
+        description:
+          'A token that is limited to domains is not told why a region refuses: that may name policies of others.',
         params,
         response: { 200: rolloutReplySchema, ...failures },
       },
@@ -51,7 +55,8 @@ export function rolloutRoutes(root: FastifyInstance, deps: AdminDeps): void {
         throw new QuotaError('QUOTA_REVISION_NOT_FOUND', message)
       }
       const { rollouts, cache, wallMs } = deps
-      return rollouts.rolloutOf({ revision, members: cache.members, nowMs: wallMs() })
+      const query = { revision, members: cache.members, nowMs: wallMs() }
+      return rolloutFor(callerOf(req), rollouts.rolloutOf(query))
     },
   )
 }

@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { domainSchema, nameSchema } from '../../../shared/protocol/policy.ts'
-import { recheckOf } from '../access/authenticate.ts'
+import { callerOf, recheckOf } from '../access/authenticate.ts'
 import { StreamClient } from '../stream/stream-client.ts'
 import { type AdminDeps, failures } from './route-support.ts'
 
@@ -20,7 +20,7 @@ export function streamRoutes(root: FastifyInstance, deps: AdminDeps): void {
         tags: ['usage'],
         summary: 'Live events: regions, shares, usage, revisions and rollouts (text/event-stream)',
         description:
-          'Begins with a snapshot, or with what was missed since Last-Event-ID where that is known. A client that takes events too slowly, or whose token is revoked, gets an end event that says so.',
+          "Begins with a snapshot, or with what was missed since Last-Event-ID where that is known. A client that takes events too slowly, or whose token is revoked, gets an end event that says so. One token may have some of an admin's streams; one more is answered with 429.",
         querystring: z.strictObject({
           domain: domainSchema.optional().describe('only limits of this domain'),
           policy: nameSchema.optional().describe('only limits of policies of this name'),
@@ -43,7 +43,8 @@ export function streamRoutes(root: FastifyInstance, deps: AdminDeps): void {
     },
     (req, reply) => {
       const { stream, wallMs } = deps
-      stream.requireRoom()
+      const { actor, domains } = callerOf(req)
+      stream.requireRoom(actor)
       reply.hijack()
       for (const [name, value] of Object.entries(reply.getHeaders())) {
         if (value !== undefined) reply.raw.setHeader(name, value)
@@ -57,7 +58,8 @@ export function streamRoutes(root: FastifyInstance, deps: AdminDeps): void {
       })
       const client = new StreamClient({
         response: reply.raw,
-        filter: { domain: req.query.domain ?? null, policy: req.query.policy ?? null },
+        actor,
+        filter: { domain: req.query.domain ?? null, policy: req.query.policy ?? null, domains },
         mayStay: recheckOf(req),
         nowMs: wallMs(),
       })

@@ -24,10 +24,14 @@ const END_DETAILS: Readonly<Record<EndReason, string>> = {
 export interface StreamFilter {
   readonly domain: string | null
   readonly policy: string | null
+  /** Domains that the caller is limited to; null: it may see every one. */
+  readonly domains: readonly string[] | null
 }
 
 /** One open stream of server-sent events. Never holds more than QUEUE_BYTES_MAX and one event. */
 export class StreamClient {
+  /** Whose token opened it. */
+  readonly actor: string
   readonly filter: StreamFilter
   /** False when the caller may not read any more; rejects when that cannot be known. */
   readonly mayStay: () => Promise<boolean>
@@ -38,11 +42,13 @@ export class StreamClient {
 
   constructor(options: {
     readonly response: ServerResponse
+    readonly actor: string
     readonly filter: StreamFilter
     readonly mayStay: () => Promise<boolean>
     readonly nowMs: number
   }) {
     this.#response = options.response
+    this.actor = options.actor
     this.filter = options.filter
     this.mayStay = options.mayStay
     this.confirmedMs = options.nowMs

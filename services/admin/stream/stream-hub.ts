@@ -8,6 +8,7 @@ import { randomUUID } from 'node:crypto'
 import { QuotaError } from '../../../shared/errors.ts'
 import type { StreamEventName, StreamEvents } from '../../../shared/protocol/stream-events.ts'
 import type { RolloutView } from '../rollout-view.ts'
+import { regionsFor, rolloutFor } from '../views/limited.ts'
 import type { EndReason, StreamClient, StreamFilter } from './stream-client.ts'
 import {
   freshness,
@@ -23,6 +24,12 @@ export const STREAM_INTERVAL_MS = 1_000
 /** Dashboards and watching terminals of a whole company; each costs some kilobytes a second. */
 export const CLIENTS_MAX = 200
 
+/**
+ * Of those, one token's. A fifth: a team that shares a token has room, and one that leaks its connections, or opens
+ * them on purpose, leaves four fifths to the others.
+ */
+export const CLIENTS_OF_ONE_MAX = CLIENTS_MAX / 5
+
 /** A minute of events: who was away for longer is better served by a snapshot. */
 const EVENTS_KEPT = 240
 
@@ -35,17 +42,20 @@ const UNCONFIRMED_MAX_MS = 60_000
 /** How soon a client comes back by itself. */
 const RETRY_MS = 2_000
 
-interface SentEvent {
-  readonly id: number
-  readonly name: StreamEventName
-  readonly data: object
+type Told = {
+  [Name in StreamEventName]: { readonly name: Name; readonly data: StreamEvents[Name] }
 }
+/** An event of any name, with the data that belongs to it. */
+type UnsentEvent = Told[StreamEventName]
+type SentEvent = UnsentEvent & { readonly id: number }
 
 export interface StreamHubOptions extends StreamSources {
   readonly rollouts: RolloutView
   readonly wallMs: () => number
   /** Told of each stream that admin ended. */
   readonly onEnd?: (reason: EndReason) => void
+  /** Told of each stream that was not opened: one `token` has as many as it may, or `all` together have. */
+  readonly onRefusal?: (reason: 'token' | 'all') => void
 }
 
 export class StreamHub {
@@ -68,12 +78,21 @@ export class StreamHub {
     return this.#clients.size
   }
 
-  /** Throws QUOTA_OVERLOADED when as many clients listen as may. */
-  requireRoom(): void {
+  /** Throws QUOTA_TOO_MANY_REQUESTS when as many streams of this actor are open as may be, QUOTA_OVERLOADED when of all. */
+  requireRoom(actor: string): void {
+    const own = [...this.#clients].filter((client) => client.actor === actor).length
+    if (own >= CLIENTS_OF_ONE_MAX) {
+      this.#options.onRefusal?.('token')
+      throw new QuotaError(
+        'QUOTA_TOO_MANY_REQUESTS',
+        `${actor} has ${own} streams open, as many as one token may: close some, or use a token for each team or program`,
+      )
+    }
     if (this.#clients.size < CLIENTS_MAX) return
+    this.#options.onRefusal?.('all')
     throw new QuotaError(
       'QUOTA_OVERLOADED',
-      `${CLIENTS_MAX} clients have a stream open, as many as this admin serves`,
+      `${CLIENTS_MAX} clients have a stream open, as many as this admin serves: connect to another, or close some`,
     )
   }
 
@@ -110,7 +129,7 @@ export class StreamHub {
     this.#kept = [...this.#kept, ...events].slice(-EVENTS_KEPT)
     const texts = new Map<string, string>()
     for (const client of this.#clients) {
-      const key = `${client.filter.domain}/${client.filter.policy}`
+      const key = JSON.stringify(client.filter)
       const text = texts.get(key) ?? events.map((one) => this.#textOf(one, client.filter)).join('')
       texts.set(key, text)
       if (text !== '' && !client.send(text, nowMs)) this.#options.onEnd?.('slow')
@@ -171,10 +190,10 @@ export class StreamHub {
     }
   }
 
-  #changes(nowMs: number): readonly Omit<SentEvent, 'id'>[] {
+  #changes(nowMs: number): readonly UnsentEvent[] {
     const at = new Date(nowMs).toISOString()
     const { revision, members } = this.#options.cache
-    const changes: Omit<SentEvent, 'id'>[] = []
+    const changes: UnsentEvent[] = []
     if (revision !== this.#revision) changes.push({ name: 'revisions', data: { at, revision } })
     this.#revision = revision
     const rollout = this.#options.rollouts.rolloutOf({ revision, members, nowMs })
@@ -183,7 +202,7 @@ export class StreamHub {
     this.#rollout = told
     changes.push({ name: 'regions', data: regionsEvent(this.#options, nowMs) })
     const shares = this.#changedShares(nowMs)
-    if (shares.length > 0) changes.push({ name: 'shares', data: { at, limits: shares } })
+    if (shares.length > 0) changes.push({ name: 'shares', data: { at, limits: [...shares] } })
     const usage = this.#usage(at, nowMs)
     if (usage.limits.length > 0) changes.push({ name: 'usage', data: usage })
     return changes
@@ -202,8 +221,33 @@ export class StreamHub {
     return [...changed, ...cooled]
   }
 
-  #textOf({ id, name, data }: SentEvent, filter: StreamFilter): string {
-    const shown = filtered(data, filter)
+  /** What regions say of all domains together, as a caller that is limited to some is told it. */
+  #seenBy({ domains }: StreamFilter, { name, data }: SentEvent): object {
+    const { cache, live } = this.#options
+    const limits = { domains, policies: cache.policies, live }
+    const regionsOf = (event: StreamEvents['regions']) => ({
+      ...event,
+      regions: regionsFor(limits, event.regions),
+    })
+    switch (name) {
+      case 'regions':
+        return regionsOf(data)
+      case 'rollouts':
+        return rolloutFor(limits, data)
+      case 'snapshot':
+        return {
+          ...data,
+          regions: regionsOf(data.regions),
+          rollout: rolloutFor(limits, data.rollout),
+        }
+      default:
+        return data
+    }
+  }
+
+  #textOf(event: SentEvent, filter: StreamFilter): string {
+    const shown = filtered(this.#seenBy(filter, event), filter)
+    const { id, name } = event
     return `id: ${this.#generation}-${id}\nevent: ${name}\ndata: ${JSON.stringify(shown)}\n\n`
   }
 }
@@ -214,7 +258,7 @@ function withoutAges(name: string, value: unknown): unknown {
 }
 
 /** Leaves only limits that the client asked for, and may see; what names no domain is for everyone. */
-function filtered(data: object, { domain, policy }: StreamFilter): object {
+function filtered(data: object, { domain, policy }: Omit<StreamFilter, 'domains'>): object {
   if (domain === null && policy === null) return data
   return Object.fromEntries(
     Object.entries(data).map(([name, part]: [string, unknown]) => {

@@ -10,6 +10,7 @@ import { reviewPolicy } from '../../../shared/protocol/policy-warnings.ts'
 import type { LiveView } from '../live-view.ts'
 import type { RolloutView } from '../rollout-view.ts'
 import { emergencyReplyOf } from './emergency.ts'
+import { type Limits, regionRolloutFor } from './limited.ts'
 
 /** A stored policy as its operator wrote it; putting it again changes nothing. */
 export function documentOf(stored: StoredPolicy): PolicyDocument {
@@ -108,6 +109,7 @@ interface StatusDeps {
 export async function policyStatusOf(
   stored: StoredPolicy,
   { db, live, rollouts, wallMs }: StatusDeps,
+  caller: Pick<Limits, 'domains'>,
 ): Promise<PolicyStatus> {
   const members = (await listRegions(db)).map((region) => region.id)
   const open = (await listOpenEpochs(db)).filter((epoch) => epoch.policyId === stored.id)
@@ -115,7 +117,8 @@ export async function policyStatusOf(
     const { appliedRevision, ageMs } = live.health(region, wallMs())
     // The region's daemon has it: that says nothing of an enforcer that refused it.
     const isWritten = appliedRevision !== null && appliedRevision >= stored.revision
-    const { state, reason } = rollouts.regionOf(region, stored.revision, wallMs())
+    const rollout = rollouts.regionOf(region, stored.revision, wallMs())
+    const { state, reason } = regionRolloutFor(caller, rollout)
     const isRefused = state === 'refused' || state === 'pending'
     return { region, isApplied: isWritten && !isRefused, appliedRevision, ageMs, reason }
   })

@@ -101,7 +101,9 @@ export async function startAdmin(
   })
   await follower.stepOnce()
   const registry = createRegistry({ service: 'admin' }, false)
-  const stream = new StreamHub({ cache, live, facts, rollouts, wallMs, ...states })
+  const metrics = createAdminMetrics(registry)
+  const onRefusal = (reason: string): void => metrics.streamsRefused.inc({ reason })
+  const stream = new StreamHub({ cache, live, facts, rollouts, wallMs, onRefusal, ...states })
   observeState(registry, { cache, live, follower, stream, isBusUp: () => false, wallMs })
   const tokens = new TokenBook(db, wallMs)
   let changes = 0
@@ -116,7 +118,7 @@ export async function startAdmin(
     stream,
     log,
     registry,
-    metrics: createAdminMetrics(registry),
+    metrics,
     access: { planeToken: new Secret(TOKEN), tokens, verifyJwt: options.verifyJwt ?? null },
     ...(options.tls && { tls: options.tls }),
     requestsPerSecondMax: options.requestsPerSecondMax ?? 1_000_000,

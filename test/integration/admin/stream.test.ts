@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { StreamClient } from '../../../services/admin/stream/stream-client.ts'
-import { CLIENTS_MAX } from '../../../services/admin/stream/stream-hub.ts'
+import { CLIENTS_MAX, CLIENTS_OF_ONE_MAX } from '../../../services/admin/stream/stream-hub.ts'
 import { counterId } from '../../../shared/core/counter-id.ts'
 import { aRecord, aRow } from './a-record.ts'
 import { type Admin, AUTHORIZED, startAdmin } from './admin-harness.ts'
@@ -199,16 +199,41 @@ describe('the streams of an admin', () => {
   it('are at most so many, and the next is told so', async () => {
     const stay = async () => true
     const response = { write: () => true, end: () => {}, writableLength: 0, once: () => {} }
-    const clients = Array.from({ length: CLIENTS_MAX }, () => {
-      const filter = { domain: null, policy: null }
-      const options = { response: response as never, filter, mayStay: stay, nowMs: 0 }
-      return new StreamClient(options)
+    const clients = Array.from({ length: CLIENTS_MAX }, (_, at) => {
+      const filter = { domain: null, policy: null, domains: null }
+      const actor = `token:${at % 10}`
+      return new StreamClient({
+        response: response as never,
+        actor,
+        filter,
+        mayStay: stay,
+        nowMs: 0,
+      })
     })
     for (const client of clients) admin.stream.open(client, null)
     const answer = await admin.call('GET', '/v1/stream')
     expect(answer).toMatchObject({ status: 503, body: { code: 'QUOTA_OVERLOADED' } })
     for (const client of clients) admin.stream.leave(client)
     expect(admin.stream.clients).toBe(0)
+  })
+
+  it('are at most a fifth of all those of one token, whose next one is told what to do, and no other token is', async () => {
+    const make = (name: string) =>
+      admin.call('POST', '/v1/tokens', { name, scopes: ['quota:read'] })
+    const [leaking, other] = [await make('leaking'), await make('other')]
+    const headers = { authorization: `Bearer ${leaking.body.token}` }
+    const streams: Stream[] = []
+    for (let at = 0; at < CLIENTS_OF_ONE_MAX; at++) streams.push(await open('', headers))
+    expect(streams.map(({ status }) => status)).toEqual(streams.map(() => 200))
+    const answer = await admin.call('GET', '/v1/stream', undefined, headers)
+    expect(answer).toMatchObject({ status: 429, body: { code: 'QUOTA_TOO_MANY_REQUESTS' } })
+    expect(answer.body.detail).toMatch(/^token:leaking has 40 streams open.*close some/)
+    expect((await open('', { authorization: `Bearer ${other.body.token}` })).status).toBe(200)
+    const { body } = await admin.app.inject({ url: '/metrics' })
+    expect(body).toMatch(/quotaplane_admin_streams_refused_total\{[^}]*reason="token"[^}]*\} 1/)
+    streams[0]?.close()
+    await expect.poll(() => admin.stream.clients).toBe(CLIENTS_OF_ONE_MAX)
+    expect((await open('', headers)).status).toBe(200)
   })
 
   it('drop a client that takes nothing, with a last word, and no other', async () => {
@@ -221,10 +246,11 @@ describe('the streams of an admin', () => {
     }
     const stream = await open()
     await stream.next('snapshot')
-    const filter = { domain: null, policy: null }
+    const filter = { domain: null, policy: null, domains: null }
+    const actor = 'token:slow'
     const mayStay = async () => true
     admin.stream.open(
-      new StreamClient({ response: slow as never, filter, mayStay, nowMs: 0 }),
+      new StreamClient({ response: slow as never, actor, filter, mayStay, nowMs: 0 }),
       null,
     )
     await tick()
