@@ -30,6 +30,8 @@ const RETRY_MS = [1_000, 15_000] as const
 export function usePoll<T>(api: Api, path: string | null, intervalMs: number): Polled<T> {
   const [kept, setKept] = useState<Kept<T>>({ api, path, polled: NOTHING })
   useEffect(() => {
+    // Nor is it kept for when the same is asked for again: by then it is old.
+    setKept((now) => (isFor(now, api, path) ? now : { api, path, polled: NOTHING }))
     if (path === null) return
     const stop = new AbortController()
     const set = (update: (last: Polled<T>) => Polled<T>): void =>
@@ -41,7 +43,11 @@ export function usePoll<T>(api: Api, path: string | null, intervalMs: number): P
 }
 
 function answerOf<T>(kept: Kept<T>, api: Api, path: string | null): Polled<T> {
-  return path !== null && kept.api === api && kept.path === path ? kept.polled : NOTHING
+  return isFor(kept, api, path) ? kept.polled : NOTHING
+}
+
+function isFor<T>(kept: Kept<T>, api: Api, path: string | null): boolean {
+  return kept.api === api && kept.path === path
 }
 
 async function repeat<T>(options: {
