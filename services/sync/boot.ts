@@ -128,8 +128,10 @@ async function beginHeld(
   store: RegionStore,
   opened: OpenedStore,
 ): Promise<Beginning> {
-  const { incarnation, pairs, keys } = memory.ledger
-  await store.begin({ incarnation, levels: 'empty', recovering: memory.isRecovering })
+  const { incarnation, pairs, keys, recoveringUntilMs } = memory.ledger
+  const recovering = recoveringUntilMs !== null
+  await store.begin({ incarnation, levels: 'empty', recovering })
+  memory.isRecovering = recovering
   const { usage } = await store.collect()
   memory.usage.goOn(memory.ledger, usage)
   const rows = [...keys.values()].map((key) => key.row)

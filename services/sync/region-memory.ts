@@ -35,6 +35,7 @@ export class RegionMemory {
   /** True once enforcers are served in the present session. */
   isServing = false
   homes: ReadonlyMap<number, number> = new Map()
+  /** Whether Redis, as it last confirmed, has enforcers use nothing: what the region lent before is not known. */
   isRecovering = false
   /** The record last sent; the self-audit sums it with those heard. */
   ownRecord: RegionRecord | null = null

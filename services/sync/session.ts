@@ -301,7 +301,6 @@ export class Session {
         break
       case 'write-homes':
         memory.homes = effect.homes
-        memory.isRecovering = effect.recovering
         await this.#writePolicies()
         break
       case 'write-shares': {
@@ -319,7 +318,8 @@ export class Session {
 
   async #writePolicies(): Promise<void> {
     const { memory, metrics } = this.#deps
-    const { plane, homes, isRecovering: recovering } = memory
+    const { plane, homes } = memory
+    const recovering = memory.ledger.recoveringUntilMs !== null
     const { storeMs, plane: inForce } = memory.inForce(this.#storeMs())
     const change = {
       revision: plane.revision,
@@ -330,6 +330,7 @@ export class Session {
     }
     const version = await this.#store.writePolicies(change, () => this.#pause())
     memory.writtenPlane = plane
+    memory.isRecovering = recovering
     const nowMs = this.#deps.clock.monotonicMs()
     memory.rollout.noteWritten(plane.revision, { storeMs: this.#storeMs(), nowMs })
     this.#deps.onRollout()

@@ -73,7 +73,7 @@ export interface Draft
   /** Keys that shrink by choice, as they were before: such a write may be refused. */
   readonly before: Map<CounterId, KeyState>
   readonly changedPairs: Set<RegionId>
-  /** The home parts must be written even if they come out as before: the limits' numbers changed. */
+  /** The home parts must be written even if they come out as before: the limits' numbers changed, or a recovery ended. */
   mustWriteHomes: boolean
   /** The state that the step began with. */
   readonly origin: LedgerState

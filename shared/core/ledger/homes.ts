@@ -122,6 +122,8 @@ export function endRecovery(draft: Draft): void {
   const endMs = draft.recoveringUntilMs
   if (endMs !== null && (draft.nowMs >= endMs || isAnsweredByAll(draft))) {
     draft.recoveringUntilMs = null
+    // A region without a part of its own has none as before, and may use what it borrows from here on.
+    draft.mustWriteHomes = true
     drainFrom(draft, storeNow(draft))
   }
   for (const [limitId, end] of draft.drains) {

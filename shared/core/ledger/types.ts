@@ -187,7 +187,10 @@ export type ShareOutcome = 'written' | 'occupied'
 export type LedgerEffect =
   /** The pairs that changed. Before the shares: a term is durable before anything that rests on it. */
   | { readonly kind: 'write-pairs'; readonly pairs: Readonly<Record<RegionId, PairState>> }
-  /** All home parts in units (what a key without loans may use), by limit id, when one of them changed or the limits did: rewrite the region's policies. */
+  /**
+   * All home parts in units (what a key without loans may use), by limit id, when one of them changed, the limits did or
+   * a recovery ended: rewrite the region's policies.
+   */
   | {
       readonly kind: 'write-homes'
       readonly homes: ReadonlyMap<number, number>

@@ -42,6 +42,8 @@ interface Site {
   readonly pairs: Map<string, PairState>
   readonly rows: Map<string, LedgerRow>
   homes: ReadonlyMap<number, number>
+  /** Whether the store lets nothing be used, whatever is borrowed. */
+  isRecovering: boolean
   readonly counts: Map<string, { admitted: number; denied: number }>
 }
 
@@ -71,6 +73,7 @@ export class Bench {
         pairs: new Map(),
         rows: new Map(),
         homes: new Map(),
+        isRecovering: false,
         counts: new Map(),
       })
     }
@@ -234,6 +237,7 @@ export class Bench {
         return []
       case 'write-homes':
         site.homes = effect.homes
+        site.isRecovering = effect.recovering
         return []
       case 'write-shares': {
         const outcomes = new Map(

@@ -36,6 +36,15 @@ describe('a recovering region', () => {
     expect(bench.state('b').keys.get(KEY)?.row.borrowed['a']).toBeUndefined()
   })
 
+  it('may use what it borrows once it is done, also where it has no part of any limit', () => {
+    const bench = new Bench([aLimit({ base: { a: 0, b: 1_000_000 } })])
+    bench.start('a', 'lost')
+    expect(bench.site('a').isRecovering).toBe(true)
+    answer(bench, 'b')
+    expect(isRecovering(bench)).toBe(false)
+    expect(bench.site('a').isRecovering).toBe(false)
+  })
+
   it('waits in full for a member that is not heard', () => {
     const bench = aLossOfA()
     answer(bench, 'b')
