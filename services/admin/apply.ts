@@ -5,8 +5,9 @@ import type { ApplyReply, ApplyRequest } from '../../shared/protocol/apply.ts'
 import { invalidInput } from '../../shared/protocol/zod-problems.ts'
 import { type DomainPut, putDomains } from './domain-changes.ts'
 import { overrideOf } from './override-diffs.ts'
-import { deletePolicies, type PolicyPut, putPolicies } from './policy-puts.ts'
-import { preconditionOf } from './preconditions.ts'
+import type { PolicyPut } from './policy-comparison.ts'
+import { deletePolicies, putPolicies } from './policy-puts.ts'
+import { preconditionAt } from './preconditions.ts'
 
 export interface ApplyChange {
   readonly request: ApplyRequest
@@ -57,7 +58,7 @@ function putOf(
 ): PolicyPut {
   return {
     document,
-    precondition: ifMatch === undefined ? null : preconditionOf({ 'if-match': ifMatch }),
+    precondition: preconditionAt(`documents[${index}].ifMatch`, ifMatch),
     at: `documents[${index}].`,
     ...(overrides !== undefined && {
       overrides: overrides.map(({ value, ...put }) => overrideOf(value, put)),
@@ -65,9 +66,12 @@ function putOf(
   }
 }
 
-function domainPutOf({ ifMatch, ...said }: ApplyRequest['domains'][number]): DomainPut {
-  const precondition = ifMatch === undefined ? null : preconditionOf({ 'if-match': ifMatch })
-  return { ...said, precondition }
+function domainPutOf(
+  { ifMatch, ...said }: ApplyRequest['domains'][number],
+  index: number,
+): DomainPut {
+  const at = `domains[${index}].ifMatch`
+  return { ...said, precondition: preconditionAt(at, ifMatch), at }
 }
 
 function refuseTwins(list: 'documents' | 'domains', names: readonly string[]): void {

@@ -21,6 +21,8 @@ const POLICIES_NAMED_MAX = 5
 export interface DomainPut extends DomainValues {
   /** Null: whether there is such a domain or not. */
   readonly precondition: Precondition | null
+  /** Where the precondition stands in what was sent, for problems; not given: in a header. */
+  readonly at?: string
 }
 
 export interface ChangedDomain {
@@ -35,13 +37,19 @@ export async function putDomains(
   plane: PlaneChange,
   puts: readonly DomainPut[],
 ): Promise<readonly ChangedDomain[]> {
-  const stored = await findDomains(
-    plane.trx,
-    puts.map(({ domain }) => domain),
-  )
-  const compared = puts.map(({ precondition, ...after }) => {
+  const names = puts.map(({ domain }) => domain)
+  return await putInPlaceOf(plane, puts, await findDomains(plane.trx, names))
+}
+
+/** As `putDomains`, compared with the domains that there were. */
+async function putInPlaceOf(
+  plane: PlaneChange,
+  puts: readonly DomainPut[],
+  stored: ReadonlyMap<string, StoredDomain>,
+): Promise<readonly ChangedDomain[]> {
+  const compared = puts.map(({ precondition, at, ...after }) => {
     const before = stored.get(after.domain) ?? null
-    if (precondition !== null) checkPrecondition(precondition, `domain ${after.domain}`, before)
+    if (precondition !== null) checkPrecondition(precondition, `domain ${after.domain}`, before, at)
     const isSame = before !== null && isDeepStrictEqual(saidOf(before), after)
     return { before, after, isSame, revision: isSame ? before.revision : plane.takeRevision() }
   })
@@ -57,22 +65,36 @@ export async function putDomains(
   })
 }
 
+/** The domains of which something was said that is to be restored, as they are; to be read before the policies change. */
+export async function domainsToRestore(
+  plane: PlaneChange,
+  states: readonly DocumentStates[],
+): Promise<ReadonlyMap<string, StoredDomain>> {
+  const wanted = states.filter(({ kind }) => kind === 'domain')
+  return await findDomains(
+    plane.trx,
+    wanted.map(({ id }) => id),
+  )
+}
+
 /**
  * Brings what is said of domains back to what it was before; those that were not there are removed. Comes after the
- * policies: one that was not there had none, so whatever has come to be in it is gone by then.
+ * policies: one that was not there had none, so whatever has come to be in it is gone by then. `stored` is what there was
+ * before them, since a policy that comes back brings its domain along, which nobody would then be told of.
  */
 export async function restoreDomains(
   plane: PlaneChange,
   states: readonly DocumentStates[],
+  stored: ReadonlyMap<string, StoredDomain>,
 ): Promise<readonly ChangedDomain[]> {
   const wanted = states.filter(({ kind }) => kind === 'domain')
   const puts = wanted.flatMap(({ before }): readonly DomainPut[] =>
     before === null ? [] : [{ ...domainDocumentSchema.parse(before), precondition: null }],
   )
-  const put = await putDomains(plane, puts)
+  const put = await putInPlaceOf(plane, puts, stored)
   const gone = wanted.filter(({ before }) => before === null).map(({ id }) => id)
-  const stored = [...(await findDomains(plane.trx, gone)).values()]
-  const empty = stored.filter(({ policyCount }) => policyCount === 0)
+  const left = [...(await findDomains(plane.trx, gone)).values()]
+  const empty = left.filter(({ policyCount }) => policyCount === 0)
   return [...put, ...(await takeAway(plane, empty))]
 }
 

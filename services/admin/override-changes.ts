@@ -5,7 +5,12 @@ import type { PlaneChange } from '../../shared/postgres/plane-change.ts'
 import { touchPolicy } from '../../shared/postgres/policies.ts'
 import type { StoredPolicy } from '../../shared/postgres/policy-rows.ts'
 import { invalidInput } from '../../shared/protocol/zod-problems.ts'
-import { changedOverrides, refuseFull, writeOverrideDiffs } from './override-diffs.ts'
+import {
+  changedOverrides,
+  type OverridePlace,
+  refuseFull,
+  writeOverrideDiffs,
+} from './override-diffs.ts'
 import { recordOverrides } from './override-records.ts'
 import { type PolicyChange, requirePolicy } from './policy-changes.ts'
 import { checkPrecondition } from './preconditions.ts'
@@ -13,6 +18,8 @@ import { checkPrecondition } from './preconditions.ts'
 export interface OverridesChange extends PolicyChange {
   readonly set: readonly Override[]
   readonly remove: readonly string[]
+  /** Where each of `set` stands in what was sent; not given: it is all of it. */
+  readonly at?: OverridePlace
   /** Wall clock, for expiries that have passed already. */
   readonly nowMs: number
 }
@@ -37,11 +44,11 @@ export async function changeOverrides(
     if (wanted.delete(value)) continue
     throw new QuotaError('QUOTA_POLICY_NOT_FOUND', 'there is no override of this value')
   }
-  const overrides = { before, wanted: [...wanted.values()], nowMs: change.nowMs }
+  const overrides = { before, wanted: [...wanted.values()], nowMs: change.nowMs, at: change.at }
   const { diff, problems } = changedOverrides(policy, overrides)
   if (problems.length > 0) throw invalidInput(problems)
   if (diff.set.length + diff.removed.length === 0) return policy
-  const diffs = [{ ...diff, policyId: policy.id }]
+  const diffs = [{ ...diff, policyId: policy.id, at: '' }]
   await writeOverrideDiffs(trx, diffs)
   await refuseFull(trx, diffs)
   await touchPolicy(trx, policy.id, plane.takeRevision())

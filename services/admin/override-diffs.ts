@@ -22,6 +22,19 @@ export interface OverrideDiff {
   readonly replaced: readonly Override[]
 }
 
+/** Where an override stands in what was sent, with the dot or whatever comes before its fields. */
+export type OverridePlace = (override: Pick<Override, 'value'>) => string
+
+/** The places of overrides that were sent as the list `list`. */
+export function placesIn(list: string, overrides: readonly Override[]): OverridePlace {
+  const indexes = new Map(overrides.map(({ value }, index) => [value, index]))
+  return ({ value }) => {
+    const index = indexes.get(value)
+    // What was not sent is told by the tenant that has it.
+    return index === undefined ? `overrides.${value}.` : `${list}[${index}].`
+  }
+}
+
 /** What is to be written so that `before` becomes `wanted`, and what is wrong with what is new of it. */
 export function changedOverrides(
   policy: OverriddenPolicy,
@@ -30,20 +43,31 @@ export function changedOverrides(
     readonly wanted: readonly Override[]
     /** Wall clock, for expiries that have passed already. */
     readonly nowMs: number
+    /** Where an override stands in what was sent, such as `set[2].`, for problems; not given: it is all of it. */
+    readonly at?: OverridePlace | undefined
   },
 ): { readonly diff: OverrideDiff; readonly problems: readonly InputProblem[] } {
-  const { before, wanted, nowMs } = overrides
+  const { before, wanted, nowMs, at = () => '' } = overrides
   const old = new Map(before.map((override) => [override.value, override]))
   const set = wanted.filter((override) => !isSameOverride(old.get(override.value), override))
   const values = new Set(wanted.map(({ value }) => value))
   const removed = before.filter(({ value }) => !values.has(value)).map(({ value }) => value)
   const changed = new Set([...set.map(({ value }) => value), ...removed])
   const replaced = before.filter(({ value }) => changed.has(value))
-  const problems = set.flatMap((override) => overrideProblems(policy, override, nowMs))
+  const problems = set.flatMap((override) =>
+    overrideProblems(policy, override, nowMs).map((problem) => ({
+      ...problem,
+      field: `${at(override)}${problem.field}`,
+    })),
+  )
   return { diff: { set, removed, replaced }, problems }
 }
 
-type PolicyDiff = OverrideDiff & { readonly policyId: number }
+type PolicyDiff = OverrideDiff & {
+  readonly policyId: number
+  /** Where the policy stands in what was sent, such as `documents[3].`, for problems. */
+  readonly at: string
+}
 
 export async function writeOverrideDiffs(trx: Trx, diffs: readonly PolicyDiff[]): Promise<void> {
   await deleteAllOverrides(
@@ -58,12 +82,14 @@ export async function writeOverrideDiffs(trx: Trx, diffs: readonly PolicyDiff[])
 
 /** Refuses what no longer fits into a policy's message to the regions. */
 export async function refuseFull(trx: Trx, diffs: readonly PolicyDiff[]): Promise<void> {
-  const grown = diffs.filter(({ set }) => set.length > 0).map(({ policyId }) => policyId)
-  for (const { count, bytes } of await sizesOfOverrides(trx, grown)) {
+  const grown = new Map(
+    diffs.filter(({ set }) => set.length > 0).map(({ policyId, at }) => [policyId, at]),
+  )
+  for (const { policyId, count, bytes } of await sizesOfOverrides(trx, [...grown.keys()])) {
     if (count <= OVERRIDES_MAX && bytes <= OVERRIDES_BYTES_MAX) continue
     const message = `are ${count} of ${bytes} bytes, and at most ${OVERRIDES_MAX} of ${OVERRIDES_BYTES_MAX} bytes are allowed`
     const fix = 'remove those that are no longer needed, or put what many tenants share into tiers'
-    throw invalidInput([{ field: 'overrides', message, fix }])
+    throw invalidInput([{ field: `${grown.get(policyId) ?? ''}overrides`, message, fix }])
   }
 }
 

@@ -4,8 +4,6 @@
  * A limit keeps its id, and with it its counters, as long as a limit of its name and algorithm stays in the
  * policy. Another algorithm counts otherwise, so it starts under a new id with nothing spent.
  */
-import type { Override } from '../../shared/core/overrides.ts'
-import { isSameJson } from '../../shared/core/same-json.ts'
 import { type InputProblem, QuotaError } from '../../shared/errors.ts'
 import type { DocumentChange, PlaneChange } from '../../shared/postgres/plane-change.ts'
 import {
@@ -19,47 +17,28 @@ import {
 import type { StoredPolicy } from '../../shared/postgres/policy-rows.ts'
 import { listRegions, type StoredRegion } from '../../shared/postgres/regions.ts'
 import type { PolicyDocument } from '../../shared/protocol/policy.ts'
-import { reviewPolicy } from '../../shared/protocol/policy-warnings.ts'
 import { invalidInput } from '../../shared/protocol/zod-problems.ts'
 import { type LimitPlan, planLimits, writeLimits } from './limit-changes.ts'
-import {
-  changedOverrides,
-  type OverrideDiff,
-  refuseFull,
-  writeOverrideDiffs,
-} from './override-diffs.ts'
+import { refuseFull, writeOverrideDiffs } from './override-diffs.ts'
 import { recordOverrides } from './override-records.ts'
-import { checkPrecondition, type Precondition } from './preconditions.ts'
+import {
+  type Comparison,
+  compare,
+  hasOtherMatch,
+  isChanged,
+  type PolicyPut,
+} from './policy-comparison.ts'
+import { checkPrecondition } from './preconditions.ts'
 import { attendanceOf } from './region-moves.ts'
 import { overrideIdOf, overrideReplyOf } from './views/override.ts'
 import { documentOf } from './views/policy.ts'
 import { whileWaiting } from './while-waiting.ts'
-
-export interface PolicyPut {
-  readonly document: PolicyDocument
-  /** Null: whether there is such a policy or not. */
-  readonly precondition: Precondition | null
-  /** Where the document stands in the request, such as `documents[3].`, for problems. */
-  readonly at: string
-  /** All that the policy is to have; absent: those that it has. */
-  readonly overrides?: readonly Override[]
-}
 
 export interface PutPolicy {
   readonly domain: string
   readonly name: string
   readonly outcome: 'created' | 'updated' | 'unchanged'
   readonly revision: number
-  readonly warnings: readonly InputProblem[]
-}
-
-/** A put beside what there is. */
-interface Comparison extends PolicyPut {
-  readonly before: StoredPolicy | null
-  /** What the stored policy says; null for one that is created. */
-  readonly old: PolicyDocument | null
-  readonly isDocumentChanged: boolean
-  readonly overrideDiff: OverrideDiff
   readonly warnings: readonly InputProblem[]
 }
 
@@ -75,7 +54,8 @@ export async function putPolicies(
   const compared = puts.map((put) => {
     const before = stored.get(nameOf(put.document)) ?? null
     if (put.precondition !== null) {
-      checkPrecondition(put.precondition, nameOf(put.document), before)
+      const field = put.at === '' ? undefined : `${put.at}ifMatch`
+      checkPrecondition(put.precondition, nameOf(put.document), before, field)
     }
     return compare(put, before, regions, nowMs)
   })
@@ -130,48 +110,6 @@ export async function deletePolicies(
   }
 }
 
-function compare(
-  put: PolicyPut,
-  before: StoredPolicy | null,
-  regions: readonly StoredRegion[],
-  nowMs: number,
-): Comparison & { readonly found: readonly InputProblem[] } {
-  const { document, at } = put
-  const members = regions.map(({ id }) => id)
-  const { warnings, refusals } = reviewPolicy(document, members)
-  const wanted = put.overrides ?? before?.overrides ?? []
-  const overrides = changedOverrides(document, { before: before?.overrides ?? [], wanted, nowMs })
-  const found = [
-    ...unknownRegions(members, document),
-    ...refusals,
-    ...missingTiers(wanted, document),
-    ...overrides.problems,
-  ]
-  const old = before === null ? null : documentOf(before)
-  return {
-    ...put,
-    before,
-    old,
-    isDocumentChanged: old === null || !isSameDocument(old, document),
-    overrideDiff: overrides.diff,
-    warnings,
-    found: found.map((one) => located(one, at)),
-  }
-}
-
-function located(problem: InputProblem, at: string): InputProblem {
-  return { ...problem, field: `${at}${problem.field}` }
-}
-
-function isChanged({ isDocumentChanged, overrideDiff }: Comparison): boolean {
-  return isDocumentChanged || overrideDiff.set.length + overrideDiff.removed.length > 0
-}
-
-/** True when both say the same, in whatever order of fields: Postgres reorders those of a split. */
-export function isSameDocument(one: PolicyDocument, other: PolicyDocument): boolean {
-  return isSameJson({ labels: {}, ...one }, { labels: {}, ...other })
-}
-
 async function write(
   plane: PlaneChange,
   changed: readonly Comparison[],
@@ -220,25 +158,12 @@ async function write(
   )
   const diffs = changed.map((one) => ({
     ...one.overrideDiff,
+    at: one.at,
     policyId: idOf.get(one.document) ?? 0,
   }))
   await writeOverrideDiffs(trx, diffs)
   await refuseFull(trx, diffs)
   return plans
-}
-
-/** True where nothing is matched by it yet as well. */
-function hasOtherMatch({ before, document }: Pick<Comparison, 'before' | 'document'>): boolean {
-  const [old, now] = [before?.match ?? [], document.match]
-  return (
-    old.length !== now.length ||
-    now.some(
-      ({ key, value, shared = false }, index) =>
-        key !== old[index]?.key ||
-        value !== old[index]?.value ||
-        shared !== (old[index]?.shared ?? false),
-    )
-  )
 }
 
 function record(plane: PlaneChange, one: Comparison): void {
@@ -254,45 +179,14 @@ function record(plane: PlaneChange, one: Comparison): void {
 }
 
 function restartWarnings(
-  { at, document }: Comparison,
+  { document }: Comparison,
   plan: LimitPlan | undefined,
 ): readonly InputProblem[] {
   return (plan?.restarted ?? []).map((name) => ({
-    field: `${at}limits[${document.limits.findIndex((limit) => limit.name === name)}]`,
+    field: `limits[${document.limits.findIndex((limit) => limit.name === name)}]`,
     message: `${name} counts otherwise from now on, so its counters start with nothing spent`,
     fix: 'keep its algorithm, its shards and the way it is held, or give it another name to say that it is another limit',
   }))
-}
-
-/** A tenant on a tier that is gone would silently have the policy's own numbers. */
-function missingTiers(
-  overrides: readonly Override[],
-  { tiers = {} }: PolicyDocument,
-): readonly InputProblem[] {
-  return overrides.flatMap(({ value, rule }) => {
-    if (rule.kind !== 'tier' || Object.hasOwn(tiers, rule.tier)) return []
-    const message = `has no ${rule.tier} any more, and the override of ${value} names it`
-    const fix = 'keep the tier, or change the overrides that name it first'
-    return [{ field: 'tiers', message, fix }]
-  })
-}
-
-function unknownRegions(
-  regions: readonly string[],
-  document: PolicyDocument,
-): readonly InputProblem[] {
-  return document.limits.flatMap((limit, index) =>
-    Object.keys(limit.split)
-      .filter((region) => !regions.includes(region))
-      .map((region) => ({
-        field: `limits[${index}].split.${region}`,
-        message: `${region} is not a registered region`,
-        fix:
-          regions.length === 0
-            ? `register it first: PUT /v1/regions/${region}`
-            : `use ${regions.join(', ')}, or register it first: PUT /v1/regions/${region}`,
-      })),
-  )
 }
 
 /** Two policies with one match would both be the most specific for the same checks. */

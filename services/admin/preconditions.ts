@@ -33,7 +33,14 @@ export function preconditionOf(headers: ConditionalHeaders): Precondition | null
   }
   if (match === undefined) return null
   if (match.trim() === '*') return { kind: 'present' }
-  return { kind: 'revision', revisions: strongTags(match) }
+  return { kind: 'revision', revisions: strongTags(match, 'if-match') }
+}
+
+/** The condition that `ifMatch` of a document states, which stands at `field` of the request; null when it states none. */
+export function preconditionAt(field: string, ifMatch: string | undefined): Precondition | null {
+  if (ifMatch === undefined) return null
+  if (ifMatch.trim() === '*') return { kind: 'present' }
+  return { kind: 'revision', revisions: strongTags(ifMatch, field) }
 }
 
 /** True when a GET's If-None-Match names the present revision, so the reader has it already. */
@@ -43,18 +50,24 @@ export function isNotModified(header: string | undefined, revision: number): boo
   return tags.includes('*') || tags.includes(entityTag(revision))
 }
 
-/** Throws QUOTA_REVISION_CONFLICT unless the resource is in the state that `precondition` asks for. */
+/**
+ * Throws QUOTA_REVISION_CONFLICT unless the resource is in the state that `precondition` asks for; `field` is where it is
+ * asked for, of one among many.
+ */
 export function checkPrecondition(
   precondition: Precondition,
   what: string,
   present: { readonly revision: number } | null,
+  field?: string,
 ): void {
   if (precondition.kind === 'new') {
     if (present === null) return
     throw new QuotaError('QUOTA_ALREADY_EXISTS', `${what} exists already: PUT replaces it`)
   }
   const conflict = conflictOf(precondition, present)
-  if (conflict !== null) throw new QuotaError('QUOTA_REVISION_CONFLICT', `${what} ${conflict}`)
+  if (conflict === null) return
+  const problems = field === undefined ? [] : [{ field, message: `${what} ${conflict}` }]
+  throw new QuotaError('QUOTA_REVISION_CONFLICT', `${what} ${conflict}`, { problems })
 }
 
 export function preconditionRequired(detail: string): QuotaError {
@@ -78,12 +91,12 @@ function conflictOf(
 }
 
 /** Weak tags never match where a change is at stake (RFC 9110, 13.1.1), so they are left out. */
-function strongTags(header: string): readonly number[] {
+function strongTags(header: string, field: string): readonly number[] {
   return header.split(',').flatMap((part) => {
     const tag = ENTITY_TAG.exec(part.trim())
     if (tag === null) {
       throw invalidHeader(
-        'if-match',
+        field,
         `${part.trim().slice(0, 60)} is not an entity tag`,
         'send the ETag of a GET as it is, quotes included',
       )

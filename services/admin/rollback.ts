@@ -14,9 +14,10 @@ import { POLICY_FIXES, policyDocumentSchema } from '../../shared/protocol/policy
 import { overridePutSchema, tenantValueSchema } from '../../shared/protocol/policy-override.ts'
 import type { RollbackReply } from '../../shared/protocol/revisions.ts'
 import { invalidInput, problemsOf } from '../../shared/protocol/zod-problems.ts'
-import { restoreDomains } from './domain-changes.ts'
+import { domainsToRestore, restoreDomains } from './domain-changes.ts'
 import { overrideOf } from './override-diffs.ts'
-import { deletePolicies, type PolicyPut, type PutPolicy, putPolicies } from './policy-puts.ts'
+import type { PolicyPut } from './policy-comparison.ts'
+import { deletePolicies, type PutPolicy, putPolicies } from './policy-puts.ts'
 import { checkPrecondition, type Precondition } from './preconditions.ts'
 import { documentOf } from './views/policy.ts'
 
@@ -63,9 +64,10 @@ export async function rollBack(
   const puts = [...touched].flatMap(([name, what]) =>
     putOf(name, what, { stored: stored.get(name), nowMs, expired }),
   )
+  const domainsBefore = await domainsToRestore(plane, states)
   await deletePolicies(plane, removed)
   const put = await putPolicies(plane, puts, nowMs)
-  const domains = await restoreDomains(plane, states)
+  const domains = await restoreDomains(plane, states, domainsBefore)
   return {
     revision: plane.isRaised ? plane.revision : null,
     restored: target.revision,
@@ -125,7 +127,9 @@ function putOf(name: string, touched: Touched, present: Present): readonly Polic
     throw invalidInput(problemsOf(parsed.error, POLICY_FIXES).map((one) => located(one, name)))
   }
   const overrides = overridesOf(name, touched, present)
-  return [{ document: parsed.data, precondition: null, at: `${name}.`, overrides }]
+  const put = { document: parsed.data, precondition: null, at: `${name}.`, overrides }
+  // No list was sent: each is told by the tenant that has it.
+  return [{ ...put, overrideAt: ({ value }) => `overrides.${value}.` }]
 }
 
 function overridesOf(

@@ -10,7 +10,7 @@ import {
 } from '../../../shared/protocol/admin-replies.ts'
 import { overridePutSchema, tenantValueSchema } from '../../../shared/protocol/policy-override.ts'
 import { changeOverrides, type OverridesChange } from '../override-changes.ts'
-import { overrideOf } from '../override-diffs.ts'
+import { overrideOf, placesIn } from '../override-diffs.ts'
 import { requirePolicy } from '../policy-changes.ts'
 import { preconditionOf } from '../preconditions.ts'
 import { overrideReplyOf } from '../views/override.ts'
@@ -142,14 +142,15 @@ function batchRoute(root: FastifyInstance, deps: AdminDeps): void {
     async (req, reply) => {
       const { set, remove } = req.body
       const overrides = set.map(({ value, ...put }) => overrideOf(value, put))
-      const asked = { req, reply, key: req.params, set: overrides, remove }
+      const at = placesIn('set', overrides)
+      const asked = { req, reply, key: req.params, set: overrides, remove, at }
       const { revision, overrides: all = [] } = await change(deps, asked)
       return { revision, count: all.length }
     },
   )
 }
 
-interface AskedChange extends Pick<OverridesChange, 'key' | 'set' | 'remove'> {
+interface AskedChange extends Pick<OverridesChange, 'key' | 'set' | 'remove' | 'at'> {
   readonly req: FastifyRequest & { readonly headers: z.output<typeof conditionalHeaders> }
   readonly reply: FastifyReply
 }

@@ -96,12 +96,16 @@ export async function applyAndTell(
   const described = applied.domains.map(
     ({ domain, outcome, revision }) => `domain ${domain} ${outcome} (revision ${revision})`,
   )
+  const filed = new Map(
+    options.documents.policies.map((one) => [`${one.document.domain}/${one.document.name}`, one]),
+  )
   const lines = applied.items.flatMap(({ domain, name, outcome, revision, warnings }) => [
     `${domain}/${name} ${outcome}${revision === null ? '' : ` (revision ${revision})`}`,
-    ...warnings.map(
-      ({ fix, ...warning }) =>
-        `  warning: ${describeField({ ...warning, ...(fix !== undefined && { fix }) })}`,
-    ),
+    ...warnings.map(({ fix, ...warning }) => {
+      const where = filed.get(`${domain}/${name}`)?.locate(warning.field)
+      const said = describeField({ ...warning, ...(fix !== undefined && { fix }) })
+      return `  warning: ${where === undefined ? '' : `${where}: `}${said}`
+    }),
   ])
   printLines(io, [...described, ...lines])
 }

@@ -123,6 +123,90 @@ describe('documents that are applied together', () => {
   })
 })
 
+describe('what is wrong with an override', () => {
+  const tiers = { pro: { 'per-second': { capacity: 9 } } }
+  const fieldsOf = ({
+    status,
+    body,
+  }: {
+    status: number
+    body: { errors: { field: string }[] }
+  }) => [status, ...body.errors.map(({ field }) => field)]
+
+  it('is told where it stands among the documents', async () => {
+    const past = { value: 'late', unlimited: true, expiresAt: '2020-01-01T00:00:00Z' }
+    const overrides = [{ value: 'acme', unlimited: true }, past, { value: 'x', tier: 'gone' }]
+    const limits = { 'per-day': { capacity: 1 } }
+    const numbers = own('b', { overrides: [{ value: 'y', limits }] })
+    expect(fieldsOf(await apply([own('a'), own('c', { tiers, overrides }), numbers]))).toEqual([
+      400,
+      'documents[1].overrides[1].expiresAt',
+      'documents[1].overrides[2].tier',
+      'documents[2].overrides[0].limits.per-day',
+    ])
+  })
+
+  it('is told where it stands also when the tier that it names went away', async () => {
+    const overrides = [
+      { value: 'x', unlimited: true },
+      { value: 'y', tier: 'pro' },
+    ]
+    expect((await apply([own('a', { tiers, overrides })])).status).toBe(200)
+    expect(fieldsOf(await apply([own('b'), own('a', { overrides })]))).toEqual([
+      400,
+      'documents[1].overrides[1].tier',
+    ])
+    // Where nobody sent the override, it is the tiers that are at fault.
+    expect(fieldsOf(await apply([own('a')]))).toEqual([400, 'documents[0].tiers'])
+  })
+
+  it('is told of the second of two for one tenant', async () => {
+    const overrides = ['x', 'y', 'x'].map((value) => ({ value, deny: true }))
+    const refused = await apply([own('a', { overrides })])
+    expect(fieldsOf(refused)).toEqual([400, 'documents[0].overrides[2].value'])
+    expect(refused.body.errors[0].message).toContain('overrides[0]')
+  })
+
+  it('is told by document where all together are too large, by index in a batch, and by field alone', async () => {
+    const overrides = Array.from({ length: 900 }, (_, at) => ({
+      value: `${at}-${'x'.repeat(900)}`,
+      deny: true,
+    }))
+    expect(fieldsOf(await apply([own('a'), own('b', { overrides })]))).toEqual([
+      400,
+      'documents[1].overrides',
+    ])
+    await apply([own('a', { tiers })])
+    const path = `/v1/domains/${domain}/policies/a/overrides`
+    const set = [
+      { value: 'x', tier: 'pro' },
+      { value: 'y', tier: 'gone' },
+    ]
+    expect(fieldsOf(await admin.call('POST', path, { set }))).toEqual([400, 'set[1].tier'])
+    expect(fieldsOf(await admin.call('PUT', `${path}/y`, { tier: 'gone' }))).toEqual([400, 'tier'])
+  })
+})
+
+it('what one document rests on, or holds that is no text, is told where it stands', async () => {
+  await apply([own('a')])
+  const stale = await apply([own('b'), own('a', { ifMatch: '"1"' })])
+  expect(stale).toMatchObject({
+    status: 412,
+    body: { errors: [{ field: 'documents[1].ifMatch' }] },
+  })
+  const noTag = await apply([own('b'), own('a', { ifMatch: 'one' })])
+  expect(noTag).toMatchObject({
+    status: 400,
+    body: { errors: [{ field: 'documents[1].ifMatch' }] },
+  })
+  const domains = [{ domain: `${domain}-new`, ifMatch: '"1"' }]
+  expect((await apply([], { domains })).body.errors).toMatchObject([
+    { field: 'domains[0].ifMatch' },
+  ])
+  const nul = await apply([own('b'), own('a', { description: 'a\0b' })])
+  expect(nul.body.errors).toMatchObject([{ field: 'documents[1].description' }])
+})
+
 describe('pruning', () => {
   const labels = { team: 'search' }
 

@@ -163,6 +163,27 @@ describe('a rollback', () => {
     expect((await read('api')).body).toMatchObject(said)
     expect((await read('late')).status).toBe(404)
   })
+
+  it('says of a domain that comes back with its policies that it is created, in its answer, its plan, the log and the diff', async () => {
+    await admin.create({ domain: 'back' })
+    await put('back', SEARCH, { 'if-match': '*' })
+    const { etag: was = '' } = await admin.call('GET', '/v1/revisions?limit=1')
+    const removed = await admin.call('DELETE', POLICY.replace('/api/', '/back/'), undefined, {
+      'if-match': '*',
+    })
+    expect(removed.status).toBe(204)
+    expect((await remove('back')).status).toBe(204)
+    const url = `/v1/revisions/${was.replaceAll('"', '')}/rollback`
+    const planned = await admin.call('POST', `${url}?dryRun=true`, {})
+    const own = ({ kind }: { kind: string }) => kind === 'domain'
+    expect(planned.body.changes.filter(own)).toMatchObject([{ id: 'back', change: 'added' }])
+    const { body } = await admin.call('POST', url, {})
+    expect(body.domains).toMatchObject([{ domain: 'back', outcome: 'created' }])
+    const log = await admin.call('GET', '/v1/audit?domain=back&objectKind=domain&limit=1')
+    expect(log.body.items).toMatchObject([{ action: 'domain.create', before: null, after: SEARCH }])
+    const diff = await admin.call('GET', `/v1/revisions/${body.revision}/diff`)
+    expect(diff.body.items.filter(own)).toMatchObject([{ id: 'back', change: 'added' }])
+  })
 })
 
 describe('a token that is limited to domains', () => {
