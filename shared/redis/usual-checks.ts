@@ -79,8 +79,11 @@ export class UsualChecks {
     else if (this.#waiting >= this.#options.waitingMax) check.failed(tooManyWait(this.#waiting))
     else {
       this.#waiting += 1
-      this.#batchFor(lane, check).add(check, UsualNotes.of(check.target))
-      this.#flushSoon()
+      const batch = this.#batchFor(lane, check)
+      batch.add(check, UsualNotes.of(check.target))
+      // At once, so that Redis works on it while the rest of this turn gathers the next.
+      if (batch.isFull && lane.sent.length < this.#sentMax) this.#send(lane)
+      if (lane.queue.length > 0) this.#flushSoon()
     }
   }
 
