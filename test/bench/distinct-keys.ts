@@ -8,8 +8,8 @@
 import { RateLimiterRedis } from 'rate-limiter-flexible'
 import { decide } from '../../services/enforcer/decide.ts'
 import type { CheckRequest } from '../../shared/protocol/check-request.ts'
-import { type Contest, callsPerSecond } from './measure.ts'
-import { PER_TENANT, startBenchRegion } from './region.ts'
+import { callsPerSecond, type Prepared } from './measure.ts'
+import { PER_TENANT, startBenchRegionOver, type Transport } from './region.ts'
 
 const KEYS = 100_000
 const CONCURRENCY = 512
@@ -19,8 +19,18 @@ const PEER_CALLS = 100_000
 /** Prime to the number of keys: neighbours in time are far apart in memory. */
 const STRIDE = 7_919
 
-export async function distinctKeys(): Promise<{ contest: Contest; stop(): Promise<void> }> {
-  const region = await startBenchRegion(PER_TENANT)
+/** Over TCP, as services reach a region's Redis. */
+export function distinctKeys(): Promise<Prepared> {
+  return contestOver('distinct-keys', 'tcp')
+}
+
+/** Over a Unix socket, where a call costs both sides less: it saves more who makes more of them, which is the peer. */
+export function distinctKeysSocket(): Promise<Prepared> {
+  return contestOver('distinct-keys-socket', 'socket')
+}
+
+async function contestOver(name: string, transport: Transport): Promise<Prepared> {
+  const region = await startBenchRegionOver(transport, [PER_TENANT])
   const peer = new RateLimiterRedis({ storeClient: region.redis, points: 100, duration: 60 })
   const ours = (calls: number): Promise<number> =>
     perSecond(calls, (index) => decide(region.context, requestOf(`tenant-${index}`)))
@@ -32,7 +42,7 @@ export async function distinctKeys(): Promise<{ contest: Contest; stop(): Promis
   await theirs(KEYS)
   return {
     contest: {
-      name: 'distinct-keys',
+      name,
       unit: 'checks/s',
       peerName: 'rate-limiter-flexible (Redis)',
       ours: () => ours(CALLS),

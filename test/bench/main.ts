@@ -5,7 +5,7 @@
  * The ratio is the figure to watch: the absolute ones are the machine's.
  */
 import { parseArgs } from 'node:util'
-import { distinctKeys } from './distinct-keys.ts'
+import { distinctKeys, distinctKeysSocket } from './distinct-keys.ts'
 import { grpcCheck } from './grpc-check.ts'
 import { heap } from './heap.ts'
 import { hotKey, hotKeyRedisCalls } from './hot-key.ts'
@@ -18,6 +18,7 @@ import { scrape } from './scrape.ts'
 
 const BENCHES: Readonly<Record<string, () => Promise<Prepared>>> = {
   'distinct-keys': distinctKeys,
+  'distinct-keys-socket': distinctKeysSocket,
   'hot-key': hotKey,
   'hot-key-redis-calls': hotKeyRedisCalls,
   'http-check': httpCheck,

@@ -19,6 +19,7 @@ import { systemClock } from '../../shared/runtime/clock.ts'
 import { every, type Loop } from '../../shared/runtime/every.ts'
 import { createLogger, type Logger } from '../../shared/runtime/logger.ts'
 import { createRegistry, type Registry } from '../../shared/runtime/metrics.ts'
+import { freePorts } from '../support/free-ports.ts'
 import { type RedisServer, startRedisServer } from '../support/redis-server.ts'
 import { PLAIN_LIMIT, PLAIN_POLICY } from '../support/region-policy.ts'
 
@@ -66,13 +67,24 @@ export function bucketPolicy(capacity: number, windowMs: number): RegionPolicySp
   }
 }
 
-export async function startBenchRegion(
-  ...policies: readonly RegionPolicySpec[]
+/** How all of a bench reach Redis, ours and the peer. */
+export type Transport = 'tcp' | 'socket'
+
+/** Over TCP, as a region's services reach its Redis. */
+export function startBenchRegion(...policies: readonly RegionPolicySpec[]): Promise<BenchRegion> {
+  return startBenchRegionOver('tcp', policies)
+}
+
+export async function startBenchRegionOver(
+  transport: Transport,
+  policies: readonly RegionPolicySpec[],
 ): Promise<BenchRegion> {
-  const server = await startRedisServer()
+  const [port = 0] = await freePorts(1)
+  const server = await startRedisServer({ port })
   await serve(server.url, policies)
+  const url = transport === 'tcp' ? `redis://127.0.0.1:${port}` : server.url
   const clients = ['checks', 'peer', 'news'].map((name) =>
-    createRedis({ url: server.url, name, onError: () => {} }),
+    createRedis({ url, name, onError: () => {} }),
   )
   const [own, redis, news] = clients
   if (own === undefined || redis === undefined || news === undefined)
