@@ -14,7 +14,7 @@ import type { Logger } from '../../shared/runtime/logger.ts'
 import type { Registry } from '../../shared/runtime/metrics.ts'
 import { refuseByFramework, useProblems } from '../../shared/runtime/problem.ts'
 import { cutSpareConnections } from '../../shared/runtime/spare-connections.ts'
-import { type ListenTls, serverTls } from '../../shared/runtime/tls.ts'
+import { type ListenTls, renewListener, serverTls } from '../../shared/runtime/tls.ts'
 import { nameByRoute, traceRequests } from '../../shared/runtime/tracing/http.ts'
 import type { Tracer } from '../../shared/runtime/tracing/tracer.ts'
 import { type AccessOptions, useAccess } from './access/authenticate.ts'
@@ -78,6 +78,7 @@ export async function createAdminApp(options: AdminAppOptions): Promise<FastifyI
     // The value of an override stands in the path, where each of its bytes may take three characters.
     routerOptions: { maxParamLength: 3 * ENTRY_VALUE_BYTES_MAX },
   })
+  renewListener(app.server, options.tls)
   // Before any route, which would otherwise keep the handlers there were.
   useProblems(app, options.log)
   app.setValidatorCompiler(({ schema }) => validateBy(schema))

@@ -5,19 +5,20 @@ import { NatsFactsBus } from '../../shared/nats/facts-bus.ts'
 import { PolicyPublisher } from '../../shared/nats/policy-publisher.ts'
 import { NatsRecordBus } from '../../shared/nats/record-bus.ts'
 import { NatsRolloutBus } from '../../shared/nats/rollout-bus.ts'
-import { createNatsLink } from '../../shared/nats/settings.ts'
+import { createNatsLink, NATS_CERTIFICATES } from '../../shared/nats/settings.ts'
 import { createDatabase } from '../../shared/postgres/client.ts'
 import type { Db } from '../../shared/postgres/plane.ts'
-import { databaseTarget } from '../../shared/postgres/settings.ts'
+import { DATABASE_CERTIFICATES, databaseTarget } from '../../shared/postgres/settings.ts'
 import type { Tables } from '../../shared/postgres/tables.ts'
 import { PACKAGE_ROOT } from '../../shared/runtime/assets.ts'
 import { systemClock } from '../../shared/runtime/clock.ts'
 import { readEnvOrExit } from '../../shared/runtime/env.ts'
 import { type EveryOptions, every } from '../../shared/runtime/every.ts'
+import { keepCertificates } from '../../shared/runtime/keep-certificates.ts'
 import { createLifecycle, type Lifecycle, runService } from '../../shared/runtime/lifecycle.ts'
 import { createLogger, type Logger } from '../../shared/runtime/logger.ts'
 import { createRegistry } from '../../shared/runtime/metrics.ts'
-import { listenTls } from '../../shared/runtime/tls.ts'
+import { listenerNames } from '../../shared/runtime/tls.ts'
 import { openTracing } from '../../shared/runtime/tracing/open.ts'
 import { warnOfUnknown } from '../../shared/runtime/unknown-settings.ts'
 import type { AccessOptions } from './access/authenticate.ts'
@@ -60,7 +61,11 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
   const registry = createRegistry({ service: 'admin' }, true)
   const metrics = createAdminMetrics(registry)
   const tracer = await openTracing({ config, ...TRACING, log, registry, life })
-  const { db, link } = await openStores(config, log, life)
+  const certificates = await keepCertificates({
+    ...{ config, environment: process.env, log, life, registry, onBug: stopOnBug },
+    uses: [listenerNames('ADMIN'), DATABASE_CERTIFICATES, NATS_CERTIFICATES],
+  })
+  const { db, link } = await openStores(certificates.over(config), log, life)
   const tokens = new TokenBook(db, wallMs)
   const cache = new PlaneCache(wallMs)
   const live = new LiveView()
@@ -97,7 +102,7 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
       tokens,
       verifyJwt: verifierOf(config),
     },
-    tls: listenTls(config.ADMIN_TLS_CERT, config.ADMIN_TLS_KEY, config.ADMIN_TLS_CLIENT_CA),
+    tls: certificates.listener(),
     requestsPerSecondMax: config.ADMIN_REQUESTS_PER_SECOND_MAX,
     onChange: announcing.changed,
     tracer,
@@ -184,10 +189,13 @@ function loopOptions(log: Logger, name: string, intervalMs: number): EveryOption
     intervalMs,
     timeoutMs: FOLLOW_TIMEOUT_MS,
     log,
-    onBug: (err) => {
-      throw err
-    },
+    onBug: stopOnBug,
   }
+}
+
+/** An uncaught exception shuts the service down, with exit code 1. */
+function stopOnBug(err: Error): void {
+  throw err
 }
 
 function hearRollouts(link: NatsLink, cache: PlaneCache): RolloutView {

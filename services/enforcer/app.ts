@@ -4,7 +4,7 @@ import { type ReadinessCheck, useHealth } from '../../shared/runtime/health.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import type { Registry } from '../../shared/runtime/metrics.ts'
 import { refuseByFramework, useProblems } from '../../shared/runtime/problem.ts'
-import { type ListenTls, serverTls } from '../../shared/runtime/tls.ts'
+import { type ListenTls, renewListener, serverTls } from '../../shared/runtime/tls.ts'
 import { nameByRoute } from '../../shared/runtime/tracing/http.ts'
 import type { Tracer } from '../../shared/runtime/tracing/tracer.ts'
 import { AUTHORIZE_PATH, type AuthorizeOptions, useAuthorize } from './authorize-route.ts'
@@ -64,6 +64,7 @@ export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance 
     return503OnClosing: false,
     frameworkErrors: refuseByFramework,
   })
+  renewListener(app.server, options.tls)
   if (options.tracer !== undefined) nameByRoute(app, options.tracer)
   useProblems(app, log)
   // Fastify reads plain text too, which is never a check.

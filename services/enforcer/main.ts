@@ -27,6 +27,8 @@ await runService(
   life,
   log,
   () =>
-    count > 1 ? keepWorkers({ count, log, life }) : serveEnforcer({ config, log, life, worker }),
+    count > 1
+      ? keepWorkers({ count, log, life })
+      : serveEnforcer({ config, environment: given, log, life, worker }),
   worker === null ? ['SIGINT', 'SIGTERM'] : ['SIGTERM'],
 )

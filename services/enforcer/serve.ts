@@ -10,16 +10,17 @@ import { createLeaseStore } from '../../shared/redis/lease-store.ts'
 import { createPolicyReader } from '../../shared/redis/policy-reader.ts'
 import { listenForNews } from '../../shared/redis/region-news.ts'
 import { openNewsRedis, openRegionRedis } from '../../shared/redis/region-redis.ts'
-import { redisTarget } from '../../shared/redis/settings.ts'
+import { REDIS_CERTIFICATES, redisTarget } from '../../shared/redis/settings.ts'
 import { createStoreClockReader } from '../../shared/redis/store-clock-reader.ts'
 import { createStoreMemoryReader } from '../../shared/redis/store-memory.ts'
 import { systemClock } from '../../shared/runtime/clock.ts'
 import type { Loop } from '../../shared/runtime/every.ts'
 import { createFailureLog } from '../../shared/runtime/failure-log.ts'
+import { keepCertificates } from '../../shared/runtime/keep-certificates.ts'
 import type { Lifecycle } from '../../shared/runtime/lifecycle.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import { createRegistry } from '../../shared/runtime/metrics.ts'
-import { listenTls } from '../../shared/runtime/tls.ts'
+import { listenerNames } from '../../shared/runtime/tls.ts'
 import { openTracing } from '../../shared/runtime/tracing/open.ts'
 import { asksCallers, type EnforcerConfig } from './config.ts'
 import { createEnforcer, type Enforcer } from './enforcer.ts'
@@ -42,6 +43,8 @@ const WARM_UP_LOOK_MS = 10
 const TRACING = { service: 'enforcer', ratio: 0.01, closeMs: 500 }
 
 export interface Serving {
+  /** What the settings were read from. */
+  readonly environment: Readonly<Record<string, string | undefined>>
   readonly config: EnforcerConfig
   readonly log: Logger
   readonly life: Lifecycle
@@ -64,17 +67,23 @@ async function whenAble(enforcer: Enforcer): Promise<void> {
 }
 
 async function openEnforcer(serving: Serving): Promise<Enforcer> {
-  const { config, log, life, worker } = serving
+  const { config, environment, log, life, worker } = serving
   const registry = createRegistry(
     { region: config.REGION, ...(worker !== null && { worker }) },
     true,
   )
+  const certificates = await keepCertificates({
+    ...{ config, environment, log, life, registry },
+    onBug: stopOnBug,
+    uses: [listenerNames('ENFORCER'), REDIS_CERTIFICATES],
+  })
+  const redisOptions = redisOptionsOf(certificates.over(config), log)
   if (worker !== null) obeyFirstProcess(registry)
   const tracer = await openTracing({ ...serving, ...TRACING, region: config.REGION, registry })
   // Nothing is waited for: commands in flight belong to checks, which have been answered by then.
   const redis = await life.acquire(
     'redis',
-    () => openRegionRedis(redisOptions(serving, 'checks')),
+    () => openRegionRedis(redisOptions('checks')),
     (client) => client.disconnect(),
   )
   const loopStalls = { count: 0 }
@@ -96,11 +105,7 @@ async function openEnforcer(serving: Serving): Promise<Enforcer> {
     clock: systemClock,
     log,
     registry,
-    tls: listenTls(
-      config.ENFORCER_TLS_CERT,
-      config.ENFORCER_TLS_KEY,
-      config.ENFORCER_TLS_CLIENT_CA,
-    ),
+    tls: certificates.listener(),
     metricsText: worker === null ? undefined : () => metricsOfAll(registry),
     loopStalls,
     isRunning: () => life.isRunning(),
@@ -114,7 +119,7 @@ async function openEnforcer(serving: Serving): Promise<Enforcer> {
   })
   const news = await life.acquire(
     'news',
-    () => openNewsRedis(redisOptions(serving, 'news')),
+    () => openNewsRedis(redisOptions('news')),
     (client) => client.disconnect(),
   )
   listenForNews(news, enforcer.news)
@@ -190,18 +195,21 @@ async function listen({ config, log, life, worker }: Serving, enforcer: Enforcer
   )
 }
 
-function redisOptions({ config, log }: Serving, use: string) {
-  const failures = createFailureLog({
-    log,
-    fields: { use },
-    failedMessage: 'redis connection failed',
-    succeededMessage: 'redis connected again',
-  })
-  return {
-    ...redisTarget(config),
-    name: `enforcer-${config.REGION}-${use}`,
-    onError: (err: Error) => failures.failed(err),
-    onReady: () => failures.succeeded(),
+function redisOptionsOf(config: EnforcerConfig, log: Logger) {
+  const target = redisTarget(config)
+  return (use: string) => {
+    const failures = createFailureLog({
+      log,
+      fields: { use },
+      failedMessage: 'redis connection failed',
+      succeededMessage: 'redis connected again',
+    })
+    return {
+      ...target,
+      name: `enforcer-${config.REGION}-${use}`,
+      onError: (err: Error) => failures.failed(err),
+      onReady: () => failures.succeeded(),
+    }
   }
 }
 

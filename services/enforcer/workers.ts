@@ -24,6 +24,8 @@ export const WORKER_VARIABLE = 'QUOTAPLANE_WORKER'
 
 type Message =
   | { readonly kind: 'stop' }
+  /** Certificates were replaced: what SIGHUP says to a process alone. */
+  | { readonly kind: 'renew' }
   /** A worker asks for the metrics of all; the first process asks each for its own. */
   | { readonly kind: 'ask-all' | 'ask-one'; readonly id: number }
   | { readonly kind: 'all'; readonly id: number; readonly families: string[] }
@@ -62,6 +64,11 @@ export async function keepWorkers(options: {
       await Promise.all(workers().map(stopped))
     },
   )
+  process.on('SIGHUP', () => {
+    for (const worker of workers()) {
+      if (worker.isConnected()) worker.send({ kind: 'renew' } satisfies Message)
+    }
+  })
   log.info({ workers: count }, 'workers started')
 }
 
@@ -108,7 +115,7 @@ async function gather(): Promise<string[]> {
   return joinFamilies(all)
 }
 
-/** Heeds the first process: stops when it says so or is gone, and tells it what is counted here. */
+/** Heeds the first process: stops when it says so or is gone, and tells it what is counted here. SIGHUP must be heeded by then. */
 export function obeyFirstProcess(registry: ServiceRegistry): void {
   const stop = (): void => void process.kill(process.pid, 'SIGTERM')
   process.once('disconnect', stop)
@@ -117,6 +124,7 @@ export function obeyFirstProcess(registry: ServiceRegistry): void {
       process.off('disconnect', stop)
       stop()
     }
+    if (message.kind === 'renew') process.kill(process.pid, 'SIGHUP')
     if (message.kind === 'ask-one') {
       void registry.families().then((families) => {
         process.send?.({ kind: 'one', id: message.id, families } satisfies Message)

@@ -4,7 +4,7 @@ import { useHealth } from '../../shared/runtime/health.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import type { Registry } from '../../shared/runtime/metrics.ts'
 import { useProblems } from '../../shared/runtime/problem.ts'
-import { type ListenTls, serverTls } from '../../shared/runtime/tls.ts'
+import { type ListenTls, renewListener, serverTls } from '../../shared/runtime/tls.ts'
 import type { SyncService } from './assemble.ts'
 
 export interface SyncAppOptions {
@@ -37,6 +37,7 @@ export function createSyncApp(options: SyncAppOptions): FastifyInstance {
     forceCloseConnections: true,
     ...(options.tls && { https: serverTls(options.tls) }),
   })
+  renewListener(app.server, options.tls)
   const suspects = (): readonly string[] => memory.suspects(options.clock.monotonicMs())
   useProblems(app, log)
   useHealth(app, {

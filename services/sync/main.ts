@@ -6,26 +6,27 @@ import { NatsFactsBus } from '../../shared/nats/facts-bus.ts'
 import { NatsPolicyClient } from '../../shared/nats/policy-client.ts'
 import { NatsRecordBus } from '../../shared/nats/record-bus.ts'
 import { NatsRolloutBus } from '../../shared/nats/rollout-bus.ts'
-import { createNatsLink } from '../../shared/nats/settings.ts'
+import { createNatsLink, NATS_CERTIFICATES } from '../../shared/nats/settings.ts'
 import { readRedisFacts } from '../../shared/redis/redis-facts.ts'
 import { openRegionRedis } from '../../shared/redis/region-redis.ts'
 import { connectRegionStore } from '../../shared/redis/region-store.ts'
-import { redisTarget } from '../../shared/redis/settings.ts'
+import { REDIS_CERTIFICATES, redisTarget } from '../../shared/redis/settings.ts'
 import { PACKAGE_VERSION } from '../../shared/runtime/assets.ts'
 import { systemClock } from '../../shared/runtime/clock.ts'
 import { readEnvOrExit } from '../../shared/runtime/env.ts'
 import { every } from '../../shared/runtime/every.ts'
+import { keepCertificates } from '../../shared/runtime/keep-certificates.ts'
 import { createLifecycle, runService } from '../../shared/runtime/lifecycle.ts'
 import { createLogger } from '../../shared/runtime/logger.ts'
 import { createRegistry } from '../../shared/runtime/metrics.ts'
-import { listenTls } from '../../shared/runtime/tls.ts'
+import { listenerNames } from '../../shared/runtime/tls.ts'
 import { traceCalls } from '../../shared/runtime/tracing/calls.ts'
 import { openTracing } from '../../shared/runtime/tracing/open.ts'
 import type { Tracer } from '../../shared/runtime/tracing/tracer.ts'
 import { warnOfUnknown } from '../../shared/runtime/unknown-settings.ts'
 import { createSyncApp } from './app.ts'
 import { assembleSync, type SyncService } from './assemble.ts'
-import { syncEnv } from './config.ts'
+import { type SyncConfig, syncEnv } from './config.ts'
 import { FACTS_INTERVAL_MS, readFacts } from './facts.ts'
 import { createSyncMetrics } from './metrics.ts'
 import { createBusObserver } from './observe-bus.ts'
@@ -60,9 +61,14 @@ await runService(life, log, async () => {
   const registry = createRegistry({ region }, true)
   const options = { config, service: 'sync', region, ratio: TICKS_TRACED, log, registry, life }
   const tracer = await openTracing({ ...options, closeMs: closerMs })
+  const certificates = await keepCertificates({
+    ...{ config, environment: process.env, log, life, registry, onBug: stopOnBug },
+    uses: [listenerNames('SYNC'), REDIS_CERTIFICATES, NATS_CERTIFICATES],
+  })
+  const stores = certificates.over(config)
   const link = await life.acquire(
     'nats',
-    () => createNatsLink(config, { name: `sync-${region}`, region, log }),
+    () => createNatsLink(stores, { name: `sync-${region}`, region, log }),
     (open) => within(closerMs, open.close()),
   )
   const metrics = createSyncMetrics(registry, () => link.isConnected())
@@ -76,7 +82,7 @@ await runService(life, log, async () => {
         countBus: new NatsCountBus(link, region),
         policyClient: new NatsPolicyClient(link, sayRefusedHint, tracer),
         rolloutBus: new NatsRolloutBus(link),
-        connect: () => connectStore(tracer),
+        connect: () => connectStore(stores, tracer),
         clock: systemClock,
         log,
         metrics,
@@ -85,7 +91,7 @@ await runService(life, log, async () => {
       }),
     ({ loops }) => within(closerMs, Promise.all(loops.map((loop) => loop.stop()))),
   )
-  await tellFacts(link, service)
+  await tellFacts(stores, link, service)
   link.onReconnect(() => service.feed.wantPull())
   await life.acquire(
     'daemon',
@@ -102,7 +108,7 @@ await runService(life, log, async () => {
         isRunning: () => life.isRunning(),
         registry,
         log,
-        tls: listenTls(config.SYNC_TLS_CERT, config.SYNC_TLS_KEY, config.SYNC_TLS_CLIENT_CA),
+        tls: certificates.listener(),
       }),
     (open) => within(closerMs, open.close()),
   )
@@ -116,9 +122,9 @@ function sayRefusedHint(err: unknown): void {
   log.warn({ err }, 'policy hint refused')
 }
 
-async function connectStore(tracer: Tracer | undefined): Promise<RegionStore> {
+async function connectStore(stores: SyncConfig, tracer: Tracer | undefined): Promise<RegionStore> {
   const store = await connectRegionStore({
-    ...redisTarget(config),
+    ...redisTarget(stores),
     region,
     clock: systemClock,
     log,
@@ -128,13 +134,13 @@ async function connectStore(tracer: Tracer | undefined): Promise<RegionStore> {
 }
 
 /** Over a connection of its own, so that a standby tells of the region's Redis as well. */
-async function tellFacts(link: NatsLink, service: SyncService): Promise<void> {
+async function tellFacts(stores: SyncConfig, link: NatsLink, service: SyncService): Promise<void> {
   const bus = new NatsFactsBus(link)
   const redis = await life.acquire(
     'redis-facts',
     () =>
       openRegionRedis({
-        ...redisTarget(config),
+        ...redisTarget(stores),
         name: `sync-${region}-facts`,
         onError: (err) => log.debug({ err }, 'the connection that reads facts failed'),
         onReady: () => {

@@ -18,6 +18,7 @@ import { QuotaError } from '../errors.ts'
 import { inboxPrefix } from '../protocol/subjects.ts'
 import type { Secret } from '../runtime/env.ts'
 import type { Logger } from '../runtime/logger.ts'
+import { connectTls } from '../runtime/tls.ts'
 
 /** How soon after a failure the next attempt starts, before jitter. Short: a lapsing loan waits for us. */
 const RECONNECT_WAIT_MS = 500
@@ -255,13 +256,12 @@ function connectionOptions(options: NatsLinkOptions): ConnectionOptions {
 }
 
 function securityOptions(security: NatsSecurity = {}): ConnectionOptions {
-  const { nkeySeed, ca, cert, key } = security
+  const { nkeySeed } = security
+  const tls = connectTls(security)
   return {
     ...(nkeySeed !== undefined && {
       authenticator: nkeyAuthenticator(new TextEncoder().encode(nkeySeed.reveal())),
     }),
-    ...((ca !== undefined || cert !== undefined) && {
-      tls: { ...(ca && { ca }), ...(cert && { cert }), ...(key && { key: key.reveal() }) },
-    }),
+    ...((tls.ca !== undefined || tls.cert !== undefined) && { tls }),
   }
 }

@@ -23,6 +23,14 @@ export const natsSecurityEnv = {
   NATS_KEY: secret.optional(),
 }
 
+/** The settings of the certificates for it. */
+export const NATS_CERTIFICATES = {
+  use: 'nats',
+  cert: 'NATS_CERT',
+  key: 'NATS_KEY',
+  ca: 'NATS_CA',
+} as const
+
 interface NatsSecurityConfig {
   readonly NATS_NKEY_SEED?: Secret | undefined
   readonly NATS_CA?: string | undefined
@@ -35,7 +43,7 @@ export function refuseUnusableNats(
   config: NatsSecurityConfig,
   ctx: Pick<z.RefinementCtx, 'addIssue'>,
 ): void {
-  refuseUnusableTls({ ...config }, { cert: 'NATS_CERT', key: 'NATS_KEY', ca: 'NATS_CA' }, ctx)
+  refuseUnusableTls({ ...config }, NATS_CERTIFICATES, ctx)
   if (config.NATS_NKEY_SEED === undefined || isUserSeed(config.NATS_NKEY_SEED)) return
   const message = 'is no seed of a user; give what `quotaplane keys create` wrote into nats-….seed'
   ctx.addIssue({ code: 'custom', path: ['NATS_NKEY_SEED'], message })
@@ -53,11 +61,21 @@ function isUserSeed(seed: Secret): boolean {
 
 /** What `NatsLink` takes of those variables. Throws when a certificate comes without its key, or a key alone. */
 export function natsSecurity(config: NatsSecurityConfig): NatsSecurity {
-  const { NATS_NKEY_SEED: nkeySeed, NATS_CA: ca, NATS_CERT: cert, NATS_KEY: key } = config
-  if ((cert === undefined) !== (key === undefined)) {
+  if ((config.NATS_CERT === undefined) !== (config.NATS_KEY === undefined)) {
     throw new Error('NATS_CERT and NATS_KEY belong together: set both or none')
   }
-  return { nkeySeed, ca, cert, key }
+  return {
+    nkeySeed: config.NATS_NKEY_SEED,
+    get ca() {
+      return config.NATS_CA
+    },
+    get cert() {
+      return config.NATS_CERT
+    },
+    get key() {
+      return config.NATS_KEY
+    },
+  }
 }
 
 /** A link by these settings, not started yet. `name` and `region` are as of `NatsLinkOptions`. */

@@ -22,7 +22,19 @@ interface DatabaseConfig {
   readonly DATABASE_KEY?: Secret | undefined
 }
 
-const NAMES = { cert: 'DATABASE_CERT', key: 'DATABASE_KEY', ca: 'DATABASE_CA' } as const
+/** The settings of the certificates for it. */
+export const DATABASE_CERTIFICATES = {
+  use: 'postgres',
+  cert: 'DATABASE_CERT',
+  key: 'DATABASE_KEY',
+  ca: 'DATABASE_CA',
+} as const
+
+const NAMES = [
+  DATABASE_CERTIFICATES.cert,
+  DATABASE_CERTIFICATES.key,
+  DATABASE_CERTIFICATES.ca,
+] as const
 
 /** What a URL may say about TLS: the driver lets it win over everything else, so it would undo the settings. */
 const TLS_PARAMETER = /[?&](ssl\w*|uselibpqcompat)=([^&]*)/g
@@ -32,7 +44,7 @@ export function refuseUnusableDatabase(
   config: DatabaseConfig,
   ctx: Pick<z.RefinementCtx, 'addIssue'>,
 ): void {
-  refuseUnusableTls({ ...config }, NAMES, ctx)
+  refuseUnusableTls({ ...config }, DATABASE_CERTIFICATES, ctx)
   if (!hasCertificates(config)) return
   const refuse = (message: string): void => {
     ctx.addIssue({ code: 'custom', path: ['DATABASE_URL'], message })
@@ -62,27 +74,39 @@ export function databaseTarget(config: DatabaseConfig): {
   readonly url: string
   readonly tls: DatabaseTls | null
 } {
-  const { DATABASE_URL: url, DATABASE_CA: ca, DATABASE_CERT: cert, DATABASE_KEY: key } = config
+  const { DATABASE_URL: url } = config
   if (!hasCertificates(config)) return { url, tls: null }
   const host = hostOf(url) ?? ''
   return {
     url: url.replace(/([?&])sslmode=verify-full(&|$)/, (_, before, after) =>
       after === '' ? '' : before,
     ),
-    tls: {
-      ...connectTls({ ca, cert, key }),
-      rejectUnauthorized: true,
-      // The driver passes on no address, and Node.js would look for the name `localhost` instead.
-      ...(isIP(host) !== 0 && {
-        checkServerIdentity: (_: string, certificate: PeerCertificate) =>
-          checkServerIdentity(host, certificate),
+    tls: Object.assign(
+      connectTls({
+        get ca() {
+          return config.DATABASE_CA
+        },
+        get cert() {
+          return config.DATABASE_CERT
+        },
+        get key() {
+          return config.DATABASE_KEY
+        },
       }),
-    },
+      {
+        rejectUnauthorized: true as const,
+        // The driver passes on no address, and Node.js would look for the name `localhost` instead.
+        ...(isIP(host) !== 0 && {
+          checkServerIdentity: (_: string, certificate: PeerCertificate) =>
+            checkServerIdentity(host, certificate),
+        }),
+      },
+    ),
   }
 }
 
 function hasCertificates(config: DatabaseConfig): boolean {
-  return Object.values(NAMES).some((name) => config[name] !== undefined)
+  return NAMES.some((name) => config[name] !== undefined)
 }
 
 /** The host of a URL; null where there is none, or the parameter `host` names another. */

@@ -23,16 +23,24 @@ interface RedisConfig {
   readonly REDIS_KEY?: Secret | undefined
 }
 
-const NAMES = { cert: 'REDIS_CERT', key: 'REDIS_KEY', ca: 'REDIS_CA' } as const
+/** The settings of the certificates for it. */
+export const REDIS_CERTIFICATES = {
+  use: 'redis',
+  cert: 'REDIS_CERT',
+  key: 'REDIS_KEY',
+  ca: 'REDIS_CA',
+} as const
+
+const NAMES = [REDIS_CERTIFICATES.cert, REDIS_CERTIFICATES.key, REDIS_CERTIFICATES.ca] as const
 
 /** Refuses certificates that could not be used, and those for a connection that is not to be TLS. */
 export function refuseUnusableRedis(
   config: RedisConfig,
   ctx: Pick<z.RefinementCtx, 'addIssue'>,
 ): void {
-  refuseUnusableTls({ ...config }, NAMES, ctx)
+  refuseUnusableTls({ ...config }, REDIS_CERTIFICATES, ctx)
   refuseUnusableLogin(config, ctx)
-  const hasCertificates = Object.values(NAMES).some((name) => config[name] !== undefined)
+  const hasCertificates = NAMES.some((name) => config[name] !== undefined)
   if (!hasCertificates || config.REDIS_URL.startsWith('rediss')) return
   const message = 'must be a rediss:// or rediss+…:// URL, since certificates for Redis are set'
   ctx.addIssue({ code: 'custom', path: ['REDIS_URL'], message })
@@ -54,11 +62,20 @@ function refuseUnusableLogin(config: RedisConfig, ctx: Pick<z.RefinementCtx, 'ad
 
 /** What the clients of Redis take of those variables. */
 export function redisTarget(config: RedisConfig): RedisTarget {
-  const { REDIS_URL: url, REDIS_CA: ca, REDIS_CERT: cert, REDIS_KEY: key } = config
-  const { REDIS_USERNAME: username, REDIS_PASSWORD: password } = config
+  const { REDIS_URL: url, REDIS_USERNAME: username, REDIS_PASSWORD: password } = config
   return {
     url,
-    tls: { ca, cert, key },
+    tls: {
+      get ca() {
+        return config.REDIS_CA
+      },
+      get cert() {
+        return config.REDIS_CERT
+      },
+      get key() {
+        return config.REDIS_KEY
+      },
+    },
     ...(password !== undefined && { login: { username, password } }),
   }
 }

@@ -1,10 +1,13 @@
 /** Certificates by settings: what a service listens with, and what it shows and believes as a client. */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import type { ServerOptions } from 'node:https'
+import type { Server, ServerOptions } from 'node:https'
 import type { z } from 'zod'
 import type { Secret } from './env.ts'
 
-/** What a client believes a server by, and shows it. PEM texts. */
+/**
+ * What a client believes a server by, and shows it. PEM texts. Looked at for each connection, since they may be renewed
+ * meanwhile; which of them there are does not change.
+ */
 export interface ClientTls {
   /** In place of the system's authorities. */
   readonly ca?: string | undefined
@@ -19,10 +22,14 @@ export interface ListenTls {
   readonly key: Secret
   /** Callers must show a certificate of this authority; without it anyone may call. */
   readonly clientCa?: string | undefined
+  /** Told each time one of the texts was replaced; not there where none ever is. */
+  onChange?(listener: () => void): void
 }
 
 /** Names of the settings that describe one certificate. */
-interface CertificateSettings {
+export interface CertificateSettings {
+  /** What it is shown for, in the log and in metrics. */
+  readonly use: string
   readonly cert: string
   readonly key: string
   /** Certificates of authorities. */
@@ -31,9 +38,13 @@ interface CertificateSettings {
   readonly caNeedsCert?: boolean
 }
 
+/** The use of what a service listens with. */
+export const LISTENER = 'listener'
+
 /** The settings of a service's own listener. */
 export function listenerNames(service: 'ENFORCER' | 'SYNC' | 'ADMIN'): CertificateSettings {
   return {
+    use: LISTENER,
     cert: `${service}_TLS_CERT`,
     key: `${service}_TLS_KEY`,
     ca: `${service}_TLS_CLIENT_CA`,
@@ -46,19 +57,27 @@ const HANDSHAKE_TIMEOUT_MS = 5_000
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 
-/**
- * Adds a problem for each setting that could not be used: a certificate without its key or the other way round, what is
- * no certificate or no key, and a key that belongs to another certificate. Without this a service would start, and
- * nobody could connect.
- */
+/** Adds a problem for each setting that could not be used. Without this a service would start, and nobody could connect. */
 export function refuseUnusableTls(
   config: Readonly<Record<string, unknown>>,
   names: CertificateSettings,
   ctx: Pick<z.RefinementCtx, 'addIssue'>,
 ): void {
-  const refuse = (name: string, message: string): void => {
+  for (const { name, message } of tlsProblems(config, names)) {
     ctx.addIssue({ code: 'custom', path: [name], message })
   }
+}
+
+/**
+ * What could not be used, by the name of its setting: a certificate without its key or the other way round, what is no
+ * certificate or no key, and a key that belongs to another certificate.
+ */
+export function tlsProblems(
+  config: Readonly<Record<string, unknown>>,
+  names: CertificateSettings,
+): readonly { readonly name: string; readonly message: string }[] {
+  const problems: { readonly name: string; readonly message: string }[] = []
+  const refuse = (name: string, message: string): void => void problems.push({ name, message })
   const cert = config[names.cert] as string | undefined
   const key = config[names.key] as Secret | undefined
   const ca = config[names.ca] as string | undefined
@@ -69,6 +88,7 @@ export function refuseUnusableTls(
   }
   if (ca !== undefined && !isCertificates(ca)) refuse(names.ca, 'has no readable certificate')
   if (cert !== undefined && key !== undefined) refuseUnusablePair(cert, key, names, refuse)
+  return problems
 }
 
 function refuseUnusablePair(
@@ -105,13 +125,9 @@ function succeeds(work: () => unknown): boolean {
   }
 }
 
-/** The settings of a listener, or null where it is to listen without TLS. */
-export function listenTls(
-  cert: string | undefined,
-  key: Secret | undefined,
-  clientCa: string | undefined,
-): ListenTls | null {
-  return cert === undefined || key === undefined ? null : { cert, key, clientCa }
+/** Has a listener use renewed certificates for the connections that follow. */
+export function renewListener(server: unknown, tls: ListenTls | null | undefined): void {
+  tls?.onChange?.(() => (server as Server).setSecureContext(serverTls(tls)))
 }
 
 /** Options for Node's HTTPS server. */
@@ -125,11 +141,21 @@ export function serverTls({ cert, key, clientCa }: ListenTls): ServerOptions {
   }
 }
 
-/** Options of a connection for Node's TLS, in which what is not set is the system's. */
-export function connectTls({ ca, cert, key }: ClientTls) {
-  return {
-    ...(ca !== undefined && { ca }),
-    ...(cert !== undefined && { cert }),
-    ...(key !== undefined && { key: key.reveal() }),
+/**
+ * Options of a connection for Node's TLS, in which what is not set is the system's. Each look at one gives the text as
+ * it is then, so a driver that is given this object shows a renewed certificate when it connects again.
+ */
+export function connectTls(tls: ClientTls): {
+  readonly ca?: string
+  readonly cert?: string
+  readonly key?: string
+} {
+  const parts = { ca: () => tls.ca, cert: () => tls.cert, key: () => tls.key?.reveal() }
+  const options = {}
+  for (const [name, get] of Object.entries(parts)) {
+    if (get() === undefined) continue
+    // The Postgres driver hides the key from listings, so it must be able to.
+    Object.defineProperty(options, name, { get, enumerable: true, configurable: true })
   }
+  return options
 }

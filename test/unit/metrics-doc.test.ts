@@ -10,6 +10,7 @@ import {
 import { observeStoreClock } from '../../services/enforcer/store-clock.ts'
 import { observeStoreMemory } from '../../services/enforcer/store-memory.ts'
 import { createSyncMetrics } from '../../services/sync/metrics.ts'
+import { observeCertificates } from '../../shared/runtime/keep-certificates.ts'
 import { createRegistry, observeBuild, type Registry } from '../../shared/runtime/metrics.ts'
 import { observeSpans } from '../../shared/runtime/tracing/open.ts'
 
@@ -41,6 +42,7 @@ describe.each(Object.keys(declare))('docs/metrics.md, %s', (service) => {
     declare[service]?.(registry)
     observeSpans(registry, unread)
     observeBuild(registry)
+    observeCertificates(registry, unread)
     const declared = registry.getMetricsAsArray().map((metric) => {
       const { labelNames } = metric as unknown as { labelNames: readonly string[] }
       return `${metric.name} ${String(metric.type)} ${labelNames.filter((l) => l !== 'le').join(', ') || '–'}`

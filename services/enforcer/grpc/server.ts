@@ -1,7 +1,7 @@
 import {
   type handleUnaryCall,
   Server,
-  ServerCredentials,
+  type ServerCredentials,
   type ServerOptions,
   type ServiceError,
   status,
@@ -19,6 +19,7 @@ import type { ListenTls } from '../../../shared/runtime/tls.ts'
 import type { Tracer } from '../../../shared/runtime/tracing/tracer.ts'
 import { type RlsOptions, shouldRateLimit } from '../rls.ts'
 import { countFailure } from '../run-check.ts'
+import { credentialsOf } from './credentials.ts'
 import { loadRlsService } from './definitions.ts'
 import { Health } from './health.ts'
 
@@ -137,14 +138,6 @@ function codeOf(err: QuotaError): status {
 
 function bracketed(host: string): string {
   return host.includes(':') ? `[${host}]` : host
-}
-
-function credentialsOf(tls: ListenTls | null): ServerCredentials {
-  if (tls === null) return ServerCredentials.createInsecure()
-  const pair = { private_key: Buffer.from(tls.key.reveal()), cert_chain: Buffer.from(tls.cert) }
-  const { clientCa } = tls
-  if (clientCa === undefined) return ServerCredentials.createSsl(null, [pair])
-  return ServerCredentials.createSsl(Buffer.from(clientCa), [pair], true)
 }
 
 function bind(server: Server, credentials: ServerCredentials, address: string): Promise<number> {

@@ -11,7 +11,6 @@ import { PACKAGE_ROOT } from '../../../shared/runtime/assets.ts'
 import { Secret } from '../../../shared/runtime/env.ts'
 import { createLogger } from '../../../shared/runtime/logger.ts'
 import { createRegistry } from '../../../shared/runtime/metrics.ts'
-import { listenTls } from '../../../shared/runtime/tls.ts'
 import { type Certificates, makeCertificates } from '../../support/certificates.ts'
 import { officialClient } from '../../support/rls-client.ts'
 import { startAdmin } from '../admin/admin-harness.ts'
@@ -43,8 +42,7 @@ beforeAll(async () => {
   own = await makeCertificates(['server', 'caller'], ['late'])
   strangers = await makeCertificates(['caller'])
   const { cert, key } = own.of('server')
-  const tls = listenTls(cert, new Secret(key), own.ca)
-  if (tls === null) throw new Error('a certificate and a key are there')
+  const tls = { cert, key: new Secret(key), clientCa: own.ca }
   region = await startRegion([aPolicy({ limits: [{ capacity: 1_000_000 }] })])
   const enforcer = await region.startEnforcer({ tls })
   await enforcer.app.listen({ host: '127.0.0.1', port: 0 })
