@@ -1,9 +1,10 @@
 import type { InputProblem } from '../../shared/errors.ts'
+import { findLabelledDomains } from '../../shared/postgres/domains.ts'
 import type { PlaneChange } from '../../shared/postgres/plane-change.ts'
 import { findLabelled, nameOf } from '../../shared/postgres/policy-batch.ts'
 import type { ApplyReply, ApplyRequest } from '../../shared/protocol/apply.ts'
 import { invalidInput } from '../../shared/protocol/zod-problems.ts'
-import { type DomainPut, putDomains } from './domain-changes.ts'
+import { type DomainPut, pruneDomains, putDomains } from './domain-changes.ts'
 import { overrideOf } from './override-diffs.ts'
 import type { PolicyPut } from './policy-comparison.ts'
 import { deletePolicies, putPolicies } from './policy-puts.ts'
@@ -11,13 +12,16 @@ import { preconditionAt } from './preconditions.ts'
 
 export interface ApplyChange {
   readonly request: ApplyRequest
-  /** Domains whose policies may be pruned; null: every one. */
+  /** Domains that may be pruned, and whose policies; null: every one. */
   readonly domains: readonly string[] | null
   /** Wall clock, for overrides that have expired already. */
   readonly nowMs: number
 }
 
-/** Brings policies to what documents say and removes labelled ones that no document names; all of it or nothing. */
+/**
+ * Brings policies and domains to what documents say and removes labelled ones that no document names; all of it or
+ * nothing.
+ */
 export async function applyDocuments(
   plane: PlaneChange,
   { request, domains, nowMs }: ApplyChange,
@@ -34,11 +38,12 @@ export async function applyDocuments(
     (policy) => !named.has(nameOf(policy)) && (domains === null || domains.includes(policy.domain)),
   )
   await deletePolicies(plane, pruned)
+  const gone = await pruneDomains(plane, await domainsToPrune(plane, { request, domains }))
   const described = await putDomains(plane, request.domains.map(domainPutOf))
   const put = await putPolicies(plane, documents.map(putOf), nowMs)
   return {
     revision: plane.isRaised ? plane.revision : null,
-    domains: [...described],
+    domains: [...described, ...gone],
     items: [
       ...put.map((one) => ({ ...one, warnings: [...one.warnings] })),
       ...pruned.map(({ domain, name }) => ({
@@ -50,6 +55,19 @@ export async function applyDocuments(
       })),
     ],
   }
+}
+
+/** Labelled domains that no document speaks of, be it one of their own or a policy in them. */
+async function domainsToPrune(
+  { trx }: PlaneChange,
+  { request, domains }: Pick<ApplyChange, 'request' | 'domains'>,
+): Promise<readonly string[]> {
+  if (request.prune === undefined) return []
+  const named = new Set([...request.documents, ...request.domains].map(({ domain }) => domain))
+  const labelled = await findLabelledDomains(trx, request.prune.labels)
+  return labelled
+    .map(({ domain }) => domain)
+    .filter((domain) => !named.has(domain) && (domains === null || domains.includes(domain)))
 }
 
 function putOf(

@@ -1,6 +1,6 @@
 /** Changes of what is said of domains. A domain itself comes with its first policy, or with its description. */
 import { isDeepStrictEqual } from 'node:util'
-import { QuotaError } from '../../shared/errors.ts'
+import { type InputProblem, QuotaError } from '../../shared/errors.ts'
 import {
   type DomainValues,
   findDomains,
@@ -106,13 +106,41 @@ export async function deleteDomain(
   const before = await requireDomain(plane.trx, domain)
   checkPrecondition(precondition, `domain ${domain}`, before)
   if (before.policyCount > 0) {
-    const names = await firstPoliciesOf(plane.trx, domain, POLICIES_NAMED_MAX)
-    const shown = names.map((name) => `${domain}/${name}`).join(', ')
-    const count = before.policyCount === 1 ? '1 policy' : `${before.policyCount} policies`
-    const message = `domain ${domain} has ${count} (${shown}): delete what is in it first`
-    throw new QuotaError('QUOTA_IN_USE', message)
+    const has = await contentsOf(plane, before)
+    throw new QuotaError('QUOTA_IN_USE', `domain ${domain} has ${has}: delete what is in it first`)
   }
   await takeAway(plane, [before])
+}
+
+/** Removes domains of which no document speaks. Comes after the policies that go; QUOTA_IN_USE names those that stay. */
+export async function pruneDomains(
+  plane: PlaneChange,
+  domains: readonly string[],
+): Promise<readonly ChangedDomain[]> {
+  const stored = [...(await findDomains(plane.trx, domains)).values()]
+  const problems: InputProblem[] = []
+  for (const one of stored.filter(({ policyCount }) => policyCount > 0)) {
+    problems.push({
+      field: 'prune.labels',
+      message: `would remove the domain ${one.domain}, which has ${await contentsOf(plane, one)} beside them`,
+      fix: 'name the domain among the documents, take these labels off it, or delete those policies first',
+    })
+  }
+  if (problems.length > 0) {
+    const said = problems.map(({ field, message }) => `${field} ${message}`).join('; ')
+    throw new QuotaError('QUOTA_IN_USE', said, { problems })
+  }
+  return await takeAway(plane, stored)
+}
+
+/** How many policies a domain has, and the names of the first few. */
+async function contentsOf(
+  plane: PlaneChange,
+  { domain, policyCount }: StoredDomain,
+): Promise<string> {
+  const names = await firstPoliciesOf(plane.trx, domain, POLICIES_NAMED_MAX)
+  const shown = names.map((name) => `${domain}/${name}`).join(', ')
+  return `${policyCount === 1 ? '1 policy' : `${policyCount} policies`} (${shown})`
 }
 
 async function takeAway(

@@ -47,6 +47,14 @@ export async function listDomains(
   return await select.execute()
 }
 
+/** All that have all of these labels, by name. */
+export async function findLabelledDomains(
+  db: Db,
+  labels: Readonly<Record<string, string>>,
+): Promise<readonly StoredDomain[]> {
+  return await selectDomains(db).where(hasLabels(labels)).orderBy('name').execute()
+}
+
 /** The names of its first few policies. */
 export async function firstPoliciesOf(
   db: Db,

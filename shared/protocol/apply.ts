@@ -51,7 +51,9 @@ export const applySchema = z
           }),
         })
         .exactOptional()
-        .describe('remove policies with all of these labels that are not among the documents'),
+        .describe(
+          'remove policies with all of these labels that are not among the documents, and domains with them of which none speaks; 409 where one has policies that stay. Overrides have no labels: a document with overrides names all that its policy is to have',
+        ),
     },
     { error: 'must be a JSON object' },
   )

@@ -62,7 +62,10 @@ export function addApplyCommands(
 function withFiles(command: Command): Command {
   return command
     .requiredOption('-f, --file <path...>', FILES_HELP)
-    .option('--prune', 'remove policies with the labels that no file names (needs -l)')
+    .option(
+      '--prune',
+      'remove policies with the labels that no file names, and domains with them of which none speaks (needs -l)',
+    )
     .option(
       '-l, --labels <key=value>',
       'labels of what may be pruned: key=value,key=value',
@@ -94,7 +97,8 @@ export async function applyAndTell(
     return
   }
   const described = applied.domains.map(
-    ({ domain, outcome, revision }) => `domain ${domain} ${outcome} (revision ${revision})`,
+    ({ domain, outcome, revision }) =>
+      `domain ${domain} ${outcome}${revision === null ? '' : ` (revision ${revision})`}`,
   )
   const filed = new Map(
     options.documents.policies.map((one) => [`${one.document.domain}/${one.document.name}`, one]),

@@ -245,6 +245,66 @@ describe('pruning', () => {
   })
 })
 
+describe('pruning of domains', () => {
+  const said = (name: string, rest: object = {}) => ({ domain: name, ...rest })
+  const labels = () => ({ team: domain })
+  const has = async (name: string) =>
+    (await admin.call('GET', `/v1/domains/${name}`)).status === 200
+
+  it('removes labelled ones of which no document speaks, with their policies, and says so before', async () => {
+    const [old, kept, other] = [`${domain}-old`, `${domain}-kept`, `${domain}-other`]
+    const domains = [old, kept, domain].map((name) => said(name, { labels: labels() }))
+    await apply([own('a', { labels: labels() }), own('b', { domain: old, labels: labels() })], {
+      domains: [...domains, said(other)],
+    })
+    const next = {
+      documents: [own('a', { labels: labels() })],
+      domains: [said(kept, { labels: labels() })],
+      prune: { labels: labels() },
+    }
+    const planned = await admin.call('POST', '/v1/apply?dryRun=true', next)
+    expect(planned.body.changes).toMatchObject([
+      { kind: 'policy', id: `${old}/b`, change: 'removed' },
+      { kind: 'domain', id: old, change: 'removed' },
+    ])
+    expect(await has(old)).toBe(true)
+    const { body } = await admin.call('POST', '/v1/apply', next)
+    expect(body.domains).toEqual([
+      { domain: kept, outcome: 'unchanged', revision: expect.any(Number) },
+      { domain: old, outcome: 'deleted', revision: null },
+    ])
+    // The one with the policy a is spoken of by that, and the one without the label is not meant.
+    const left = await Promise.all([old, kept, domain, other].map(has))
+    expect(left).toEqual([false, true, true, true])
+    const { body: log } = await admin.call('GET', `/v1/audit?domain=${old}&objectKind=domain`)
+    expect(log.items[0]).toMatchObject({ action: 'domain.delete', before: { labels: labels() } })
+  })
+
+  it('is refused where one has policies that stay, naming them and what to do, and nothing is changed', async () => {
+    const shared = `${domain}-shared`
+    await apply([own('a', { labels: labels() }), own('theirs', { domain: shared })], {
+      domains: [said(shared, { labels: labels() })],
+    })
+    const refused = await apply([], { prune: { labels: labels() } })
+    expect(refused).toMatchObject({ status: 409, body: { code: 'QUOTA_IN_USE' } })
+    expect(refused.body.errors).toMatchObject([
+      { field: 'prune.labels', message: expect.stringContaining(`${shared}/theirs`) },
+    ])
+    expect(refused.body.errors[0].fix).toContain('name the domain among the documents')
+    expect([await names(), await has(shared)]).toEqual([['a'], true])
+  })
+
+  it('stays within the domains of the token', async () => {
+    await apply([], { domains: [said(`${domain}-mine`, { labels: labels() })] })
+    const ask = { name: `prunes-${domain}`, scopes: ['quota:write'], domains: ['elsewhere'] }
+    const { body } = await admin.call('POST', '/v1/tokens', ask)
+    const sent = { domains: [said('elsewhere')], prune: { labels: labels() } }
+    const headers = { authorization: `Bearer ${body.token}` }
+    expect((await admin.call('POST', '/v1/apply', sent, headers)).status).toBe(200)
+    expect(await has(`${domain}-mine`)).toBe(true)
+  })
+})
+
 describe('labels', () => {
   it('are kept, shown, searched by, and removed', async () => {
     const labels = { team: 'search', 'example.org/stage': 'live' }

@@ -77,4 +77,30 @@ describe('quotaplane apply', () => {
         .findIndex((one) => one.includes('capacity: 1') && !one.includes('capacity: 10'))
     expect(out).toContain(`  warning: ${file}:${line}: limits[0].capacity`)
   })
+
+  it('prunes domains with their policies, after saying so, and names what stands in the way', async () => {
+    const labels = 'labels: { team: search }\n'
+    const described = `kind: domain\ndomain: search\n${labels}`
+    const inside = policy('inside', 100, labels).replace('domain: shop', 'domain: search')
+    const both = await fileOf('both.yaml', [described, inside].join('---\n'))
+    const none = await fileOf('none.yaml', policy('calm', 100))
+    const prune = ['--prune', '-l', 'team=search']
+    await run('apply', '-f', both)
+    expect((await run('diff', '-f', none, ...prune)).out).toContain(
+      '--- domain search\n+++ /dev/null',
+    )
+    const foreign = await fileOf(
+      'foreign.yaml',
+      inside.replaceAll('inside', 'theirs').replace(labels, ''),
+    )
+    await run('apply', '-f', foreign)
+    const refused = await run('apply', '-f', none, ...prune)
+    expect(refused).toMatchObject({ exitCode: 1, out: '' })
+    expect(refused.err).toMatch(/prune\.labels: would remove the domain search.*search\/theirs/)
+    await run('policy', 'delete', 'search/theirs')
+    const { out, exitCode } = await run('apply', '-f', none, ...prune)
+    expect(exitCode).toBe(0)
+    expect(out).toMatch(/^domain search deleted\n/)
+    expect(out).toContain('search/inside deleted\n')
+  })
 })
