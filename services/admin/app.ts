@@ -10,11 +10,12 @@ import { QuotaError } from '../../shared/errors.ts'
 import { plainWords } from '../../shared/protocol/plain-words.ts'
 import { invalidInput, problemsOf } from '../../shared/protocol/zod-problems.ts'
 import { type ReadinessCheck, useHealth } from '../../shared/runtime/health.ts'
+import { listenerOptions } from '../../shared/runtime/listener.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import type { Registry } from '../../shared/runtime/metrics.ts'
 import { refuseByFramework, useProblems } from '../../shared/runtime/problem.ts'
 import { cutSpareConnections } from '../../shared/runtime/spare-connections.ts'
-import { type ListenTls, renewListener, serverTls } from '../../shared/runtime/tls.ts'
+import { type ListenTls, renewListener } from '../../shared/runtime/tls.ts'
 import { nameByRoute, traceRequests } from '../../shared/runtime/tracing/http.ts'
 import type { Tracer } from '../../shared/runtime/tracing/tracer.ts'
 import { type AccessOptions, useAccess } from './access/authenticate.ts'
@@ -46,7 +47,7 @@ import { refuseUnstorableText } from './text-guard.ts'
 const BODY_BYTES_MAX = 256 * 1024
 
 /** A request that has not arrived whole by then is given up, so that slow senders hold nothing. */
-const REQUEST_TIMEOUT_MS = 15_000
+const ARRIVAL_MS = 15_000
 
 const REQUEST_ID = /^[\w.:-]{1,128}$/
 
@@ -70,9 +71,8 @@ export interface AdminAppOptions extends AdminDeps {
 export async function createAdminApp(options: AdminAppOptions): Promise<FastifyInstance> {
   const app = Fastify({
     logger: false,
-    ...(options.tls && { https: serverTls(options.tls) }),
     bodyLimit: BODY_BYTES_MAX,
-    requestTimeout: REQUEST_TIMEOUT_MS,
+    ...listenerOptions({ tls: options.tls ?? null, arrivalMs: ARRIVAL_MS }),
     genReqId: requestIdOf,
     frameworkErrors: refuseByFramework,
     // The value of an override stands in the path, where each of its bytes may take three characters.

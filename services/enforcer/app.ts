@@ -1,10 +1,11 @@
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import { CHECK_BODY_BYTES_MAX } from '../../shared/protocol/check-request.ts'
 import { type ReadinessCheck, useHealth } from '../../shared/runtime/health.ts'
+import { listenerOptions } from '../../shared/runtime/listener.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import type { Registry } from '../../shared/runtime/metrics.ts'
 import { refuseByFramework, useProblems } from '../../shared/runtime/problem.ts'
-import { type ListenTls, renewListener, serverTls } from '../../shared/runtime/tls.ts'
+import { type ListenTls, renewListener } from '../../shared/runtime/tls.ts'
 import { nameByRoute } from '../../shared/runtime/tracing/http.ts'
 import type { Tracer } from '../../shared/runtime/tracing/tracer.ts'
 import { AUTHORIZE_PATH, type AuthorizeOptions, useAuthorize } from './authorize-route.ts'
@@ -36,10 +37,7 @@ export interface EnforcerAppOptions extends AuthorizeOptions {
 }
 
 /** A check is small and its caller near: what takes longer to arrive holds a connection for nothing. */
-const REQUEST_TIMEOUT_MS = 5_000
-
-/** How often Node.js looks for such requests; its own default of 30 s would make that the time-out. */
-const REQUEST_CHECK_INTERVAL_MS = 1_000
+const ARRIVAL_MS = 5_000
 
 /**
  * The enforcer's HTTP side: `POST /v1/check`, `/v1/check/batch`, `/v1/refund` and `/v1/release`, `GET /v1/authorize`, envoyproxy/ratelimit's `POST /json` and `GET /healthcheck`, and
@@ -58,8 +56,11 @@ export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance 
     // A line a check would cost more than the check and would hold descriptors.
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: CHECK_BODY_BYTES_MAX,
-    requestTimeout: REQUEST_TIMEOUT_MS,
-    ...listenerOptions(options.tls ?? null),
+    ...listenerOptions({
+      tls: options.tls ?? null,
+      arrivalMs: ARRIVAL_MS,
+      IncomingMessage: WholeMessage,
+    }),
     // A request on a connection that is still open is answered, with `Connection: close`, rather than refused.
     return503OnClosing: false,
     frameworkErrors: refuseByFramework,
@@ -127,12 +128,4 @@ function storeChecks({ memory, clock }: Pick<StoreWatch, 'memory' | 'clock'>): R
       detail: () => clock.trouble ?? '',
     },
   ]
-}
-
-function listenerOptions(tls: ListenTls | null) {
-  const http = {
-    connectionsCheckingInterval: REQUEST_CHECK_INTERVAL_MS,
-    IncomingMessage: WholeMessage,
-  }
-  return tls === null ? { http } : { https: { ...http, ...serverTls(tls) } }
 }

@@ -101,6 +101,8 @@ function senderOf(req: FastifyRequest, trust: SenderTrust): string | null {
 }
 
 function headerOf(req: FastifyRequest, name: string): string | null {
+  // Some names that a header field may have are those of what every object has.
+  if (!Object.hasOwn(req.headers, name)) return null
   const value = req.headers[name]
   return Array.isArray(value) ? value.join(',') : (value?.trim() ?? null)
 }

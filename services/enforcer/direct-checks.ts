@@ -27,7 +27,7 @@ export function answerDirectly(app: FastifyInstance, options: CheckRouteOptions)
   const server = app.server as Server
   const [framework] = server.listeners('request') as RequestListener[]
   if (framework === undefined) return
-  const direct = directAnswer(app, options)
+  const direct = directAnswer(server, framework, options)
   server.removeListener('request', framework)
   server.on('request', (req: IncomingMessage, res: ServerResponse) => {
     if (isPlainCheck(req)) req.whenWhole((body) => direct(req, res, body))
@@ -45,14 +45,19 @@ function isPlainCheck(req: IncomingMessage): req is WholeMessage {
   return headers['transfer-encoding'] === undefined && req instanceof WholeMessage
 }
 
-function directAnswer(app: FastifyInstance, options: CheckRouteOptions) {
+function directAnswer(server: Server, framework: RequestListener, options: CheckRouteOptions) {
   const { region, clock, isRunning } = options
   const answering = { regionJson: asciiJson(region), clock, isRunning }
   const form: AnswerForm = { denialStatus: 200, headers: options.headers }
   const parse = parserOf(options)
-  const writer = new AnswerWriter(app.server as Server, clock)
-  return (req: IncomingMessage, res: ServerResponse, body: Buffer): void => {
-    const otherwise = (): void => answerByFramework(app, req, res, body)
+  const writer = new AnswerWriter(server, clock)
+  return (req: WholeMessage, res: ServerResponse, body: Buffer): void => {
+    const otherwise = (): void => {
+      // Its caller is gone, and so is what its stream could still say.
+      if (req.destroyed) return
+      req.giveBack(body)
+      framework(req, res)
+    }
     try {
       const named = nameAsk(parse(req, body))
       runCheckThen(options, named.ask, {
@@ -81,24 +86,4 @@ function parserOf({
     callers.require(authorization, request.domain)
     return request
   }
-}
-
-/** Fields that belong to the connection and not to the answer. */
-const HOP_FIELDS = new Set(['connection', 'keep-alive', 'date', 'transfer-encoding'])
-
-function answerByFramework(
-  app: FastifyInstance,
-  { headers }: IncomingMessage,
-  res: ServerResponse,
-  body: Buffer,
-): void {
-  const request = { method: 'POST', url: CHECK_PATH, headers, payload: body } as const
-  app.inject(request).then(
-    (answer) => {
-      const fields = Object.entries(answer.headers).filter(([name]) => !HOP_FIELDS.has(name))
-      res.writeHead(answer.statusCode, Object.fromEntries(fields))
-      res.end(answer.rawPayload)
-    },
-    (err: unknown) => res.destroy(err instanceof Error ? err : undefined),
-  )
 }

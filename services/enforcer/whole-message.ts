@@ -1,5 +1,7 @@
 import { IncomingMessage } from 'node:http'
 
+const NONE: Buffer[] = []
+
 /**
  * A request whose body can be had whole, without a stream between.
  *
@@ -9,7 +11,8 @@ import { IncomingMessage } from 'node:http'
  */
 export class WholeMessage extends IncomingMessage {
   #whole: ((body: Buffer) => void) | null = null
-  #body: Buffer | null = null
+  /** Parts as they came: joining them one by one would cost their square. */
+  #parts: Buffer[] = NONE
   #isTaken = false
 
   static {
@@ -32,19 +35,27 @@ export class WholeMessage extends IncomingMessage {
     this.read(0)
   }
 
+  /** Gives the body back, as if nobody had asked for it: from here on it is an ordinary stream with `body` in it. */
+  giveBack(body: Buffer): void {
+    this.#isTaken = false
+    super.push(body)
+    super.push(null)
+  }
+
   override push(chunk: Buffer | null, encoding?: BufferEncoding): boolean {
     const whole = this.#whole
     if (whole === null) return super.push(chunk, encoding)
-    const body = this.#body
-    if (chunk !== null) this.#body = body === null ? chunk : Buffer.concat([body, chunk])
-    else {
-      this.#isTaken = true
-      this.#whole = null
-      this.#body = null
-      whole(body ?? NOTHING)
+    const parts = this.#parts
+    if (chunk !== null) {
+      if (parts.length === 0) this.#parts = [chunk]
+      else parts.push(chunk)
+      return true
     }
+    this.#isTaken = true
+    this.#whole = null
+    this.#parts = NONE
+    const [only] = parts
+    whole(parts.length === 1 && only !== undefined ? only : Buffer.concat(parts))
     return true
   }
 }
-
-const NOTHING = Buffer.alloc(0)

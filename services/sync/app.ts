@@ -1,10 +1,11 @@
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import type { Clock } from '../../shared/runtime/clock.ts'
 import { useHealth } from '../../shared/runtime/health.ts'
+import { listenerOptions } from '../../shared/runtime/listener.ts'
 import type { Logger } from '../../shared/runtime/logger.ts'
 import type { Registry } from '../../shared/runtime/metrics.ts'
 import { useProblems } from '../../shared/runtime/problem.ts'
-import { type ListenTls, renewListener, serverTls } from '../../shared/runtime/tls.ts'
+import { type ListenTls, renewListener } from '../../shared/runtime/tls.ts'
 import type { SyncService } from './assemble.ts'
 
 export interface SyncAppOptions {
@@ -17,6 +18,9 @@ export interface SyncAppOptions {
   /** Null or not given: listens without TLS. */
   readonly tls?: ListenTls | null
 }
+
+/** Probes and scrapers send a line and some header fields. */
+const ARRIVAL_MS = 5_000
 
 /**
  * The daemon's HTTP side: `/livez`, `/readyz`, `/metrics`.
@@ -35,7 +39,7 @@ export function createSyncApp(options: SyncAppOptions): FastifyInstance {
     loggerInstance,
     logController: new LogController({ disableRequestLogging: true }),
     forceCloseConnections: true,
-    ...(options.tls && { https: serverTls(options.tls) }),
+    ...listenerOptions({ tls: options.tls ?? null, arrivalMs: ARRIVAL_MS }),
   })
   renewListener(app.server, options.tls)
   const suspects = (): readonly string[] => memory.suspects(options.clock.monotonicMs())

@@ -21,6 +21,7 @@ const TITLES: Readonly<Record<number, string>> = {
   404: 'Not found',
   405: 'Method not allowed',
   406: 'Not acceptable',
+  408: 'The request took too long to arrive',
   409: 'The request conflicts with the present state',
   412: 'The resource has changed since it was read',
   413: 'The request body is too large',
@@ -28,7 +29,13 @@ const TITLES: Readonly<Record<number, string>> = {
   422: 'The request is not valid',
   428: 'A precondition is required',
   429: 'Too many requests',
+  431: 'The header fields are too large',
   503: 'Temporarily unavailable',
+}
+
+/** What a problem with this status is called. */
+export function titleOf(status: number): string {
+  return TITLES[status] ?? 'Request failed'
 }
 
 export function sendProblem(
@@ -37,7 +44,7 @@ export function sendProblem(
 ): FastifyReply {
   const body: Problem = {
     type: 'about:blank',
-    title: TITLES[problem.status] ?? 'Request failed',
+    title: titleOf(problem.status),
     status: problem.status,
     detail: problem.detail,
     code: problem.code,

@@ -18,7 +18,7 @@ import type { Logger } from '../../../shared/runtime/logger.ts'
 import type { ListenTls } from '../../../shared/runtime/tls.ts'
 import type { Tracer } from '../../../shared/runtime/tracing/tracer.ts'
 import { type RlsOptions, shouldRateLimit } from '../rls.ts'
-import { countFailure } from '../run-check.ts'
+import { CHECKS_IN_FLIGHT_MAX, countFailure } from '../run-check.ts'
 import { credentialsOf } from './credentials.ts'
 import { loadRlsService } from './definitions.ts'
 import { Health } from './health.ts'
@@ -45,6 +45,9 @@ export interface GrpcServer {
 
 const SERVER_OPTIONS: ServerOptions = {
   'grpc.max_receive_message_length': CHECK_BODY_BYTES_MAX,
+  // More of one connection could not be answered either; without a bound a peer that begins calls and never sends their
+  // message, which nothing times out, fills the memory.
+  'grpc.max_concurrent_streams': CHECKS_IN_FLIGHT_MAX,
   // A peer that is gone without a word is noticed within 40 s, so that its session does not stay for ever.
   'grpc.keepalive_time_ms': 30_000,
   'grpc.keepalive_timeout_ms': 10_000,

@@ -1,26 +1,13 @@
 import { connect } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { createEnforcerApp } from '../../../services/enforcer/app.ts'
-import { CheckObserver } from '../../../services/enforcer/check-observer.ts'
-import { DecisionLog } from '../../../services/enforcer/decision-log.ts'
-import { createEnforcerMetrics } from '../../../services/enforcer/metrics.ts'
-import { RouteTable } from '../../../services/enforcer/routes.ts'
-import { StoreGuard } from '../../../services/enforcer/store-guard.ts'
 import { buildPolicyIndex, type PolicyIndex } from '../../../shared/core/policy-index.ts'
 import type { CheckAnswer } from '../../../shared/core/ports.ts'
 import { QuotaError } from '../../../shared/errors.ts'
-import { DRAFT_HEADERS } from '../../../shared/protocol/rate-limit-headers.ts'
-import { systemClock } from '../../../shared/runtime/clock.ts'
-import { createLogger } from '../../../shared/runtime/logger.ts'
-import { createRegistry } from '../../../shared/runtime/metrics.ts'
-import { NEVER_ASKED } from '../../support/idle-store.ts'
 import { aRegionPolicy } from '../../support/region-policy.ts'
-import { askByPromise } from '../../support/sole-check.ts'
+import { ADMIT, listeningApp, onOneConnection, request, VALID } from './listening-app.ts'
 
-const ADMIT = { allowed: true, reason: null, remaining: 9, resetMs: 100, retryAfterMs: null }
 const REFUSE = { ...ADMIT, allowed: false, reason: 'limit', retryAfterMs: 1_200 } as const
-const VALID = { domain: 'api', descriptors: [{ entries: [{ key: 'tenant', value: 'acme' }] }] }
 
 let app: FastifyInstance
 let url: string
@@ -30,32 +17,7 @@ let answer: () => Promise<CheckAnswer>
 beforeEach(async () => {
   index = buildPolicyIndex({ version: 1, incarnation: 1, policies: [aRegionPolicy()] }, null)
   answer = async () => ({ atUs: 1, decisions: [ADMIT] })
-  const registry = createRegistry({ region: 'us-east-1' }, false)
-  const metrics = createEnforcerMetrics(registry)
-  app = createEnforcerApp({
-    region: 'us-east-1',
-    clock: systemClock,
-    headers: DRAFT_HEADERS,
-    sender: { trustedHops: 0, ipv6Prefix: 64 },
-    log: createLogger({ service: 'test', level: 'silent' }),
-    registry,
-    isRunning: () => true,
-    inFlight: { count: 0, max: 2 },
-    observer: new CheckObserver(new DecisionLog(systemClock), undefined),
-    context: {
-      store: {
-        check: () => answer(),
-        ask: (check) => askByPromise({ check: () => answer() }, check),
-        giveBack: async () => {},
-        ...NEVER_ASKED,
-      },
-      policies: { current: () => index, refresh: async () => {} },
-      routes: new RouteTable(metrics.cellsOf),
-      guard: new StoreGuard({ clock: systemClock, onChange: () => {} }),
-      metrics,
-    },
-  })
-  url = await app.listen({ port: 0 })
+  ;({ app, url } = await listeningApp({ index: () => index, answer: () => answer() }))
 })
 afterEach(() => app.close())
 
@@ -111,40 +73,12 @@ describe('POST /v1/check on the server itself', () => {
   })
 })
 
-/** What the server says on one connection to `sent`, part by part, until `answers` of them have come or it closes. */
-function onOneConnection(sent: readonly string[], answers: number): Promise<string> {
-  const socket = connect(Number(new URL(url).port), '127.0.0.1')
-  let said = ''
-  socket.setEncoding('latin1')
-  return new Promise((resolve, reject) => {
-    socket.once('error', reject)
-    socket.once('close', () => resolve(said))
-    socket.on('data', (text) => {
-      said += text
-      if (said.split('HTTP/1.1 ').length > answers && said.endsWith('}')) socket.destroy()
-    })
-    let next = 0
-    const sendNext = (): void => {
-      socket.write(sent[next++] ?? '')
-      // A turn between them, so that they arrive apart.
-      if (next < sent.length) setTimeout(sendNext, 5)
-    }
-    socket.once('connect', sendNext)
-  })
-}
-
-function request(body: object, fields = ''): string {
-  const text = JSON.stringify(body)
-  const head = `host: here\r\ncontent-type: application/json\r\n${fields}`
-  return `POST /v1/check HTTP/1.1\r\n${head}content-length: ${text.length}\r\n\r\n${text}`
-}
-
 describe('a connection with plain checks', () => {
   it('has the same header fields on an answer of either way, those of the connection too', async () => {
-    const plain = await onOneConnection([request(VALID)], 1)
+    const plain = await onOneConnection(url, [request(VALID)], 1)
     // A charset makes it the framework's.
     const framework = request(VALID).replace('application/json', 'application/json; charset=utf-8')
-    const other = await onOneConnection([framework], 1)
+    const other = await onOneConnection(url, [framework], 1)
     const fieldsOf = (text: string): string[] =>
       text
         .split('\r\n')
@@ -163,7 +97,7 @@ describe('a connection with plain checks', () => {
         if (waiting.length === 2) for (const decide of waiting.reverse()) setImmediate(decide)
       })
     const both = ['first', 'second'].map((requestId) => request({ ...VALID, requestId }))
-    const said = await onOneConnection([both.join('')], 2)
+    const said = await onOneConnection(url, [both.join('')], 2)
     expect(said.split('HTTP/1.1 200 OK')).toHaveLength(3)
     expect(said.indexOf('"first"')).toBeGreaterThan(0)
     expect(said.indexOf('"second"')).toBeGreaterThan(said.indexOf('"first"'))
@@ -174,7 +108,7 @@ describe('a connection with plain checks', () => {
     const invalid = request({ ...VALID, cost: -1 })
     const query = request({ ...VALID, requestId: 'query' }).replace('/check', '/check?deny=429')
     const parts = [plain.slice(0, -30), plain.slice(-30, -10), plain.slice(-10)]
-    const said = await onOneConnection([...parts, invalid, query, ...parts], 4)
+    const said = await onOneConnection(url, [...parts, invalid, query, ...parts], 4)
     const statuses = [...said.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status)
     expect(statuses).toEqual(['200', '400', '200', '200'])
     const ids = [...said.matchAll(/"requestId":"(plain|query)"/g)].map(([, id]) => id)
@@ -186,7 +120,7 @@ describe('a connection with plain checks', () => {
     ['speaks HTTP/1.0', request(VALID).replace('HTTP/1.1', 'HTTP/1.0')],
   ])('ends after its answer where the caller %s', async (_name, text) => {
     // Never as many answers: only the server can end it.
-    const said = await onOneConnection([text], 2)
+    const said = await onOneConnection(url, [text], 2)
     expect(said).toMatch(/^HTTP\/1\.1 200 OK\r\n/)
     expect(said).toMatch(/\r\nconnection: close\r\n/i)
     expect(said.endsWith('}')).toBe(true)
