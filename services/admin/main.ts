@@ -89,9 +89,7 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
   const heard = { rollouts: hearRollouts(link, cache), facts: hearFacts(link, cache) }
   const isBusUp = (): boolean => link.isConnected()
   const states = { isBusUp, isDatabaseUp: () => follower.isDatabaseUp() }
-  const onEnd = (reason: string): void => metrics.streamsEnded.inc({ reason })
-  const onRefusal = (reason: string): void => metrics.streamsRefused.inc({ reason })
-  const stream = new StreamHub({ cache, live, ...heard, wallMs, onEnd, onRefusal, ...states })
+  const stream = new StreamHub({ cache, live, ...heard, wallMs, ...countStreams(metrics), ...states })
   await repeat('stream', STREAM_INTERVAL_MS, () => stream.tickOnce())
   observeState(registry, { cache, live, follower, stream, isBusUp, wallMs })
   const shared = { db, cache, live, ...heard, stream, ...states, wallMs, log, registry, metrics }
@@ -125,6 +123,13 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
   loop.wake()
   const url = await app.listen({ host: config.ADMIN_HOST, port: config.ADMIN_PORT })
   log.info({ url }, 'admin is listening')
+}
+
+function countStreams(metrics: AdminMetrics) {
+  return {
+    onEnd: (reason: string): void => metrics.streamsEnded.inc({ reason }),
+    onRefusal: (reason: string): void => metrics.streamsRefused.inc({ reason }),
+  }
 }
 
 async function openStores(config: AdminConfig, log: Logger, life: Lifecycle) {
