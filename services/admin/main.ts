@@ -89,7 +89,8 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
   const heard = { rollouts: hearRollouts(link, cache), facts: hearFacts(link, cache) }
   const isBusUp = (): boolean => link.isConnected()
   const states = { isBusUp, isDatabaseUp: () => follower.isDatabaseUp() }
-  const stream = new StreamHub({ cache, live, ...heard, wallMs, ...countStreams(metrics), ...states })
+  const counts = countStreams(metrics)
+  const stream = new StreamHub({ cache, live, ...heard, wallMs, ...counts, ...states })
   await repeat('stream', STREAM_INTERVAL_MS, () => stream.tickOnce())
   observeState(registry, { cache, live, follower, stream, isBusUp, wallMs })
   const shared = { db, cache, live, ...heard, stream, ...states, wallMs, log, registry, metrics }
