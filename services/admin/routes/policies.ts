@@ -215,6 +215,8 @@ function removeRoutes(root: FastifyInstance, deps: AdminDeps): void {
         tags,
         summary:
           'Start the counters of a policy, or of one of its limits, anew in every region; If-Match is optional',
+        description:
+          'Of all keys: counters of one tenant are not reset alone, since records that come late would undo it. Let it through for a while instead (POST /v1/emergency-actions, kind allow), or give it as much more until the window ends (PUT …/overrides/{value} with expiresAt).',
         params: policyParams,
         headers: conditionalHeaders,
         body: resetSchema.nullish(),

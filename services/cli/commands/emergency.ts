@@ -10,6 +10,7 @@ import {
 import { parseReply } from '../admin-client.ts'
 import { ofDomain, parsePolicyId, policyPath, splitOf } from '../arguments.ts'
 import { durationWithin, spanOf } from '../durations.ts'
+import { CliError, EXIT } from '../errors.ts'
 import type { Io } from '../io.ts'
 import { outputFlags, show, type View, withOutput, withWatch } from '../output.ts'
 import { adminOf } from '../settings.ts'
@@ -121,8 +122,10 @@ function addReset(program: Command, io: Io): void {
     .command('reset')
     .description('start the counters of a policy, or of one limit, anew in every region')
     .argument('<domain/name>', 'the policy')
+    .argument('[value]', 'not for a reset: one tenant is helped otherwise, see below')
     .option('--limit <limit>', 'only this limit')
-    .action(async (id: string, options: unknown) => {
+    .action(async (id: string, value: string | undefined, options: unknown) => {
+      if (value !== undefined) throw new CliError(oneTenant(id, value), EXIT.usage)
       const flags = neededReason.extend({ limit: z.string().optional() }).parse(options)
       const path = `${policyPath(parsePolicyId(id))}/reset`
       const body = { ...(flags.limit !== undefined && { limit: flags.limit }) }
@@ -132,14 +135,21 @@ function addReset(program: Command, io: Io): void {
         tellDone(io, flags, reset, `${id} counts from nothing (revision ${revision})`)
       })
     })
-  command.addHelpText(
-    'after',
-    '\nCounters of one tenant are not reset alone. What it spent it gets back by as much more until the window ends (override set … --capacity … --expires …), or it is let through for a while (allow … --for …).',
-  )
+  command.addHelpText('after', `\n${oneTenant('api/per-tenant', 'acme')}`)
   withExamples(withNeededReason(command), [
     'quotaplane reset api/per-tenant --dry-run --reason "see what would start anew"',
     'quotaplane reset api/per-tenant --limit per-minute --reason "test traffic counted"',
   ])
+}
+
+/** What to do instead, for somebody who wants to reset the counters of one tenant. */
+function oneTenant(id: string, value: string): string {
+  return [
+    'Counters of one tenant are not reset alone: records that come late would undo it. Instead:',
+    `  let it through:          quotaplane allow ${id} ${value} --for 15m --reason "…"`,
+    `  or give it as much more: quotaplane override set ${id} ${value} --capacity LIMIT=TOKENS --expires TIME`,
+    'TOKENS is the number of the limit and what it has spent (quotaplane explain), TIME when the window ends. Windows of a day and more have no numbers of single tenants: there, let it through. docs/adr/0016-no-reset-of-one-key.md says why.',
+  ].join('\n')
 }
 
 function addEmergency(program: Command, io: Io): void {

@@ -148,3 +148,15 @@ describe('entries of a check', () => {
     ])
   })
 })
+
+it('who asks to reset one tenant is told what to do instead, ready to be run, and nothing is sent', async () => {
+  const { exitCode, err } = await run(
+    ['reset', 'api/per-tenant', 'acme', '--reason', 'our fault', '--admin-url', NOWHERE],
+    { env: { QUOTAPLANE_TOKEN: 'x' } },
+  )
+  expect(exitCode).toBe(2)
+  expect(err).toContain('quotaplane allow api/per-tenant acme --for')
+  expect(err).toContain('quotaplane override set api/per-tenant acme --capacity')
+  const help = await run(['reset', '--help'])
+  expect(help.out).toContain('Counters of one tenant are not reset alone')
+})
