@@ -45,6 +45,11 @@ const FOLLOW_INTERVAL_MS = 1_000
 /** How exact the time of a token's last use is. */
 const TOKEN_USE_INTERVAL_MS = 30_000
 
+const CERTIFICATES = {
+  environment: process.env,
+  uses: [listenerNames('ADMIN'), DATABASE_CERTIFICATES, NATS_CERTIFICATES],
+}
+
 /** Every change is traced; and what a collector that hangs may hold the process for. */
 const TRACING = { service: 'admin', ratio: 1, closeMs: 500 }
 
@@ -61,10 +66,8 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
   const registry = createRegistry({ service: 'admin' }, true)
   const metrics = createAdminMetrics(registry)
   const tracer = await openTracing({ config, ...TRACING, log, registry, life })
-  const certificates = await keepCertificates({
-    ...{ config, environment: process.env, log, life, registry, onBug: stopOnBug },
-    uses: [listenerNames('ADMIN'), DATABASE_CERTIFICATES, NATS_CERTIFICATES],
-  })
+  const kept = { ...CERTIFICATES, config, log, life, registry, onBug: stopOnBug }
+  const certificates = await keepCertificates(kept)
   const { db, link } = await openStores(certificates.over(config), log, life)
   const tokens = new TokenBook(db, wallMs)
   const cache = new PlaneCache(wallMs)
