@@ -87,7 +87,8 @@ export function debugTokenOf(
   const given = flags.debugToken ?? io.env['QUOTAPLANE_DEBUG_TOKEN']
   if (given !== undefined && given !== '') return given
   const local = findLocalPlane(io.env)
-  if (local?.regions.some(({ enforcerUrl }) => enforcerUrl === url)) return local.token
+  const region = local?.regions.find(({ enforcerUrl }) => enforcerUrl === url)
+  if (local !== null && region !== undefined) return region.debugToken ?? local.token
   throw new CliError('give --debug-token or set QUOTAPLANE_DEBUG_TOKEN', EXIT.usage)
 }
 

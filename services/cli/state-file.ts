@@ -15,7 +15,9 @@ const stateSchema = z.object({
   pid: z.number().int(),
   url: z.string(),
   token: z.string(),
-  regions: z.array(z.object({ region: z.string(), enforcerUrl: z.string() })),
+  regions: z.array(
+    z.object({ region: z.string(), enforcerUrl: z.string(), debugToken: z.string().optional() }),
+  ),
 })
 
 export type LocalPlane = z.infer<typeof stateSchema>
@@ -28,8 +30,9 @@ export function writeStateFile(env: Environment, plane: PlaneDescription): strin
     pid: plane.pid,
     url: plane.admin.url,
     token: plane.admin.token,
-    regions: plane.regions.map(({ region, enforcers }) => ({
+    regions: plane.regions.map(({ region, debugToken, enforcers }) => ({
       region,
+      debugToken,
       enforcerUrl: enforcers[0]?.url ?? '',
     })),
   }

@@ -148,6 +148,18 @@ describe('quotaplane up --topology deploy/topology.yaml', () => {
     for (const client of [operator, enforcer]) client.disconnect()
   })
 
+  it('shows decisions of a region by the token of that region alone', async () => {
+    const url = plane.regions[0]?.enforcers[0]?.url
+    const ask = async (token: string): Promise<number> => {
+      const headers = { authorization: `Bearer ${token}` }
+      return (await fetch(`${url}/v1/debug/decisions`, { headers })).status
+    }
+    expect(await ask(keys('debug-us-east-1.token'))).toBe(200)
+    expect(await ask(keys('debug-eu-west-1.token'))).toBe(401)
+    const watch = ['debug', 'decisions', '--sample', '1%', '--region', 'us-east-1', '--for', '1s']
+    expect(await quotaplaneHere(watch, { env })).toMatchObject({ exitCode: 0 })
+  })
+
   it('stops every process on Ctrl-C, and finds its data again', async () => {
     const before = pids()
     const { token } = plane.admin

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { REGION_PATTERN } from '../../../shared/protocol/subjects.ts'
 import { CliError, EXIT } from '../errors.ts'
 import { type Io, say } from '../io.ts'
-import { addKeys, hasKeys, writeKeys } from '../keys/write-keys.ts'
+import { addKeys, addLaterKeys, hasKeys, writeKeys } from '../keys/write-keys.ts'
 import { printLines, withExamples } from './common.ts'
 
 const createFlags = z.object({
@@ -26,11 +26,16 @@ export function addKeysCommand(program: Command, io: Io): void {
     )
     .requiredOption('--region <region...>', 'the regions of the plane')
     .requiredOption('--out <folder>', 'where to write; must be empty or not there')
-    .option('--if-missing', 'leave a folder that has keys as it is')
+    .option(
+      '--if-missing',
+      'leave keys that are there as they are, and add what an earlier version did not write',
+    )
     .action(async (options: unknown) => {
       const { region, out, ifMissing } = createFlags.parse(options)
       const regions = regionsOf(region)
       if (ifMissing && (await hasKeys(out))) {
+        const later = await addLaterKeys(out)
+        if (later.length > 0) printLines(io, later)
         say(io.err, `${out} has keys already; they stay as they are`)
         return
       }

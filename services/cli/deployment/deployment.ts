@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AdminClient } from '../admin-client.ts'
-import { addKeys, hasKeys, withoutKeys, writeKeys } from '../keys/write-keys.ts'
+import { addKeys, addLaterKeys, hasKeys, withoutKeys, writeKeys } from '../keys/write-keys.ts'
 import type { PortChoice } from '../plane/ports.ts'
 import { type PostgresServer, startPostgres } from '../plane/postgres.ts'
 import { findServers, type ServerPaths } from '../plane/programs.ts'
@@ -45,8 +45,10 @@ async function startParts(
   const { topology, say, signal } = options
   const names = topology.regions.map(({ name }) => name)
   const keys = join(launch.folder, 'keys')
-  if (await hasKeys(keys)) await addKeys(keys, await withoutKeys(keys, names))
-  else await writeKeys(keys, names)
+  if (await hasKeys(keys)) {
+    await addLaterKeys(keys)
+    await addKeys(keys, await withoutKeys(keys, names))
+  } else await writeKeys(keys, names)
   say(`Starting Redis and NATS for ${names.join(', ')}, and PostgreSQL`)
   const { databaseUrl } = options
   const isKept = options.folder !== null
@@ -130,6 +132,7 @@ async function startRegion(
     REDIS_USERNAME: user,
     REDIS_PASSWORD_FILE: join(keys, `redis-${name}-${user}.password`),
   })
+  const debugFile = join(keys, `debug-${name}.token`)
   const startEnforcer = (index: number): Promise<RunningService> =>
     startService(launch, {
       service: 'enforcer',
@@ -137,7 +140,11 @@ async function startRegion(
       usualPort: region.enforcerPort,
       usualGrpcPort: region.enforcerPort,
       // Everything runs on one machine here, where Redis may have to wait for a processor.
-      env: { ...redisEnv('enforcer'), REDIS_DEADLINE_MS: '250' },
+      env: {
+        ...redisEnv('enforcer'),
+        REDIS_DEADLINE_MS: '250',
+        ENFORCER_DEBUG_TOKEN_FILE: debugFile,
+      },
     })
   const startSync = (index: number): Promise<RunningService> =>
     startService(launch, {
@@ -160,7 +167,8 @@ async function startRegion(
   ])
   const [sync, ...standbys] = daemons
   if (sync === undefined) throw new Error('a region has a daemon')
-  return { region: name, redis, nats, enforcers, sync, standbys }
+  const debugToken = (await readFile(debugFile, 'utf8')).trim()
+  return { region: name, redis, nats, enforcers, debugToken, sync, standbys }
 }
 
 /** One daemon of a region leads and is ready; the others wait for leadership. */

@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto'
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { nkeys } from 'nats'
 import type { RegionId } from '../../../shared/core/policy.ts'
 import { CliError } from '../errors.ts'
+import { finishEarlier, type Write, writeTogether } from './all-or-none.ts'
 import { gatewayAuthorization, natsAuthorization } from './nats-permissions.ts'
 import { REDIS_USERS, redisPasswordHash, redisUsers } from './redis-users.ts'
 
@@ -21,23 +22,26 @@ const LAST_FILE = 'nats-admin.seed'
  * Writes keys for the NATS and the Redis of every region into `folder`: `nats-<region>.conf` to include in a server's configuration,
  * `nats-<region>.seed` for the region's daemons, `nats-admin.seed` for the admins; `nats-gateway.conf`, by which the
  * servers of the regions know one another; `redis-<region>.acl` for the region's
- * Redis and `redis-<region>-<user>.password` for each of its users; and `admin.token`, a first token of the admin API.
- * Resolves with the files' names.
+ * Redis and `redis-<region>-<user>.password` for each of its users; `debug-<region>.token`, by which the region's
+ * enforcers show decisions; and `admin.token`, a first token of the admin API. Resolves with the files' names.
  *
- * The folder must be empty or not there: keys that are in use are never written over.
+ * All of them are written or none; what a run that was killed left is finished or taken back first. The folder must be
+ * empty or not there: keys that are in use are never written over.
  */
 export async function writeKeys(folder: string, regions: readonly RegionId[]): Promise<string[]> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
+  const finished = await finishEarlier(folder)
+  if (finished.length > 0 && (await withoutKeys(folder, regions)).length === 0) return finished
   if ((await readdir(folder)).length > 0) {
     throw new CliError(`${folder} is not empty; name a folder that is, so that no key is lost`)
   }
-  const { write, written } = writerInto(folder)
-  await write('admin.token', `${randomText()}\n`, SECRET_MODE)
-  await write(GATEWAY_FILE, gatewayAuthorization(randomText()), SECRET_MODE)
-  const admin = nkeys.createUser()
-  for (const region of regions) await writeRegion(region, admin.getPublicKey(), write)
-  await write(LAST_FILE, seedOf(admin), SECRET_MODE)
-  return written
+  return writeTogether(folder, async (write) => {
+    await write('admin.token', `${randomText()}\n`, SECRET_MODE)
+    await write(GATEWAY_FILE, gatewayAuthorization(randomText()), SECRET_MODE)
+    const admin = nkeys.createUser()
+    for (const region of regions) await writeRegion(region, admin.getPublicKey(), write)
+    await write(LAST_FILE, seedOf(admin), SECRET_MODE)
+  })
 }
 
 /**
@@ -45,22 +49,42 @@ export async function writeKeys(folder: string, regions: readonly RegionId[]): P
  * gateways know them: for a region that is added, or one whose files were taken out since a key of it may be known.
  */
 export async function addKeys(folder: string, regions: readonly RegionId[]): Promise<string[]> {
+  const finished = await finishEarlier(folder)
   if (!(await hasKeys(folder))) {
     throw new CliError(`${folder} has no keys of a plane; make them by \`quotaplane keys create\``)
   }
+  const isFinished = (region: RegionId): boolean =>
+    finished.some((name) => isOfRegion(name, region))
   const there = await readdir(folder)
   for (const region of regions) {
     const found = there.find((name) => isOfRegion(name, region))
-    if (found === undefined) continue
+    if (found === undefined || isFinished(region)) continue
     throw new CliError(
       `${folder} has ${found} already; to renew the keys of ${region}, take its files out of there first`,
     )
   }
   const seed = (await readFile(join(folder, LAST_FILE), 'utf8')).trim()
   const admin = nkeys.fromSeed(new TextEncoder().encode(seed))
-  const { write, written } = writerInto(folder)
-  for (const region of regions) await writeRegion(region, admin.getPublicKey(), write)
-  return written
+  const rest = regions.filter((region) => !isFinished(region))
+  const written = await writeTogether(folder, async (write) => {
+    for (const region of rest) await writeRegion(region, admin.getPublicKey(), write)
+  })
+  return [...finished, ...written]
+}
+
+/**
+ * Writes what this version has for each region and an earlier one did not write: the tokens by which enforcers show
+ * decisions. Resolves with the names of the files.
+ */
+export async function addLaterKeys(folder: string): Promise<string[]> {
+  const finished = await finishEarlier(folder)
+  const there = new Set(await readdir(folder))
+  const regions = [...there].flatMap((name) => /^redis-(.+)\.acl$/.exec(name)?.[1] ?? [])
+  const without = regions.filter((region) => !there.has(debugFile(region)))
+  const written = await writeTogether(folder, async (write) => {
+    for (const region of without) await writeDebugToken(region, write)
+  })
+  return [...finished, ...written]
 }
 
 /** Those of `regions` of which the folder has no file. */
@@ -72,17 +96,6 @@ export async function withoutKeys(
   return regions.filter((region) => !there.some((name) => isOfRegion(name, region)))
 }
 
-type Write = (name: string, content: string, mode?: number) => Promise<void>
-
-function writerInto(folder: string): { readonly write: Write; readonly written: string[] } {
-  const written: string[] = []
-  const write: Write = async (name, content, mode) => {
-    await writeFile(join(folder, name), content, { flag: 'wx', ...(mode && { mode }) })
-    written.push(name)
-  }
-  return { write, written }
-}
-
 async function writeRegion(region: RegionId, adminKey: string, write: Write): Promise<void> {
   const sync = nkeys.createUser()
   await write(`nats-${region}.seed`, seedOf(sync), SECRET_MODE)
@@ -90,12 +103,27 @@ async function writeRegion(region: RegionId, adminKey: string, write: Write): Pr
     `nats-${region}.conf`,
     natsAuthorization({ region, syncKey: sync.getPublicKey(), adminKey }),
   )
+  await writeDebugToken(region, write)
   await writeRedisUsers(region, write)
+}
+
+function debugFile(region: RegionId): string {
+  return `debug-${region}.token`
+}
+
+/** One a region, so that an enforcer that was taken over cannot look into another region's. */
+async function writeDebugToken(region: RegionId, write: Write): Promise<void> {
+  await write(debugFile(region), `${randomText()}\n`, SECRET_MODE)
 }
 
 function isOfRegion(name: string, region: RegionId): boolean {
   const passwords = REDIS_USERS.map((user) => `redis-${region}-${user}.password`)
-  const others = [`nats-${region}.seed`, `nats-${region}.conf`, `redis-${region}.acl`]
+  const others = [
+    `nats-${region}.seed`,
+    `nats-${region}.conf`,
+    `redis-${region}.acl`,
+    debugFile(region),
+  ]
   return [...passwords, ...others].includes(name)
 }
 
@@ -116,7 +144,7 @@ function seedOf(pair: ReturnType<typeof nkeys.createUser>): string {
   return `${new TextDecoder().decode(pair.getSeed())}\n`
 }
 
-/** Whether `writeKeys` has written into the folder before, to its end: the admins' seed is written last. */
+/** Whether `writeKeys` has written into the folder before, to its end: the admins' seed comes into it last. */
 export async function hasKeys(folder: string): Promise<boolean> {
   try {
     return (await readdir(folder)).includes(LAST_FILE)

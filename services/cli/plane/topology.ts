@@ -23,6 +23,8 @@ export interface RunningRegion {
   readonly redis: RedisServer
   readonly nats: NatsServer
   readonly enforcers: readonly RunningService[]
+  /** By which they show decisions; without it, by the admin's token. */
+  readonly debugToken?: string
   readonly sync: RunningService
   /** Daemons that take over from `sync`, or have. */
   readonly standbys?: readonly RunningService[]
@@ -49,6 +51,7 @@ export interface PlaneDescription {
   readonly postgres: { readonly url: string; readonly pid: number | null }
   readonly regions: readonly {
     readonly region: string
+    readonly debugToken?: string
     readonly enforcers: readonly {
       readonly url: string
       readonly grpcPort: number | null
@@ -70,14 +73,17 @@ export function describePlane(plane: PlaneParts, pid: number): PlaneDescription 
     admin: { ...place(admin), token: admin.token },
     otherAdmins: otherAdmins.map(place),
     postgres: { url: postgres.url, pid: postgres.child?.pid ?? null },
-    regions: plane.regions.map(({ region, redis, nats, enforcers, sync, standbys = [] }) => ({
-      region,
-      enforcers: enforcers.map(({ url, grpcPort, child }) => ({ url, grpcPort, pid: child.pid })),
-      redis: { port: redis.port, pid: redis.child.pid },
-      nats: { port: nats.port, gatewayPort: nats.gatewayPort, pid: nats.child.pid },
-      sync: place(sync),
-      standbys: standbys.map(place),
-    })),
+    regions: plane.regions.map(
+      ({ region, debugToken, redis, nats, enforcers, sync, standbys = [] }) => ({
+        region,
+        ...(debugToken !== undefined && { debugToken }),
+        enforcers: enforcers.map(({ url, grpcPort, child }) => ({ url, grpcPort, pid: child.pid })),
+        redis: { port: redis.port, pid: redis.child.pid },
+        nats: { port: nats.port, gatewayPort: nats.gatewayPort, pid: nats.child.pid },
+        sync: place(sync),
+        standbys: standbys.map(place),
+      }),
+    ),
     pid,
   }
 }

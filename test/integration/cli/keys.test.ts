@@ -59,7 +59,7 @@ describe('quotaplane keys add', () => {
     await server.stop()
     const again = await run('add', '--region', 'eu-west-1', 'ap-south-1', '--to', keys)
     expect(again.code).toBe(1)
-    expect(again.err).toMatch(/has nats-ap-south-1.conf already; to renew the keys of ap-south-1/)
+    expect(again.err).toMatch(/has debug-ap-south-1.token already; to renew the keys of ap-south-1/)
     expect(await contents()).toEqual(after)
   })
 })

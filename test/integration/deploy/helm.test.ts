@@ -49,6 +49,7 @@ const UNUSABLE_TOGETHER: readonly (readonly [string, string, ('region' | 'contro
 /** With everything that is an option. */
 const EVERYTHING = {
   region: [
+    'enforcer.debugToken.secret=debug',
     'redis.url=rediss://redis:6379',
     'redis.tls.secret=redis-tls',
     'redis.tls.clientCertificate=true',
@@ -284,18 +285,22 @@ describe.skipIf(helm === null)(`deploy/helm${HERE}`, () => {
   })
 
   it('takes a setting that is a secret by its name, and not as a value', async () => {
-    const debug = 'enforcer.secretEnv.ENFORCER_DEBUG_TOKEN'
-    const named = [...CHARTS.region, `${debug}.secret=debug`, `${debug}.key=token`]
+    const headers = 'enforcer.secretEnv.OTEL_EXPORTER_OTLP_HEADERS'
+    const named = [...CHARTS.region, `${headers}.secret=collector`, `${headers}.key=headers`]
     const parts = await render('region', named)
     const enforcer = parts.find(({ kind, metadata }) =>
       `${kind} ${metadata.name}`.startsWith('Deployment quota-enforcer'),
     )
-    const from = { secretKeyRef: { name: 'debug', key: 'token' } }
+    const from = { secretKeyRef: { name: 'collector', key: 'headers' } }
     expect(enforcer?.spec).toMatchObject({
       template: {
         spec: {
           containers: [
-            { env: expect.arrayContaining([{ name: 'ENFORCER_DEBUG_TOKEN', valueFrom: from }]) },
+            {
+              env: expect.arrayContaining([
+                { name: 'OTEL_EXPORTER_OTLP_HEADERS', valueFrom: from },
+              ]),
+            },
           ],
         },
       },

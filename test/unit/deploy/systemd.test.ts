@@ -52,7 +52,7 @@ function settingsOf(service: Service): Record<string, string> {
 describe('deploy/systemd', () => {
   it('is a unit and an environment for each service', () => {
     const files = SERVICES.flatMap((service) => [`${service}.env`, `quotaplane-${service}.service`])
-    expect(readdirSync('deploy/systemd').sort()).toEqual(files.sort())
+    expect(readdirSync('deploy/systemd').sort()).toEqual([...files, 'debug-token.conf'].sort())
   })
 
   it.each(SERVICES)(
@@ -83,6 +83,15 @@ describe('deploy/systemd', () => {
       expect(unit.get('EnvironmentFile')).toEqual([`/etc/quotaplane/${service}.env`])
     },
   )
+
+  it('has a drop-in that gives enforcers a debug token by a credential', () => {
+    const dropIn = section(readFileSync('deploy/systemd/debug-token.conf', 'utf8'), 'Service')
+    const [credential = '', path] = dropIn.get('LoadCredential')?.[0]?.split(':') ?? []
+    expect(path).toBe(`/etc/quotaplane/enforcer/${credential}`)
+    expect(dropIn.get('Environment')).toEqual([`ENFORCER_DEBUG_TOKEN_FILE=%d/${credential}`])
+    expect(Object.keys(SCHEMAS.enforcer.shape)).toContain('ENFORCER_DEBUG_TOKEN')
+    expect(dropIn.size).toBe(2)
+  })
 
   it.each(SERVICES)(
     'starts %s from what the build makes, and waits for it to shut down',
