@@ -3,7 +3,7 @@ What several scripts share: how a counter is read, changed and stored. Follows _
 and the algorithms in front of a script.
 
 A counter in work is a table C. Its fields whatever the algorithm: limit, rules (of its algorithm), stored (a state was
-found), tracked (it has a valid share of its own), left (whole tokens), most (whole tokens that its share gives at
+found), tracked (it has a share of its own), corrupt (that share is not known: it admits nothing), left (whole tokens), most (whole tokens that its share gives at
 once), astray (in the future), dirty; low, where it has a mark of its own for running low. Tracked: admitted, denied, returned, home, borrowed, exp_us, pinned. All others
 belong to its algorithm.
 
@@ -31,9 +31,22 @@ body.
 -- A tracked counter stays this much longer, so that it outlives the pause in which its daemon restarts.
 local TRACKED_KEEP_MS = 600000
 
-local function read_tail(C, text, meta)
+-- Home units of a share that nobody knows, since what was there is not what a daemon writes.
+local CORRUPT_HOME = 4294967295
+
+-- Of a limit that has shares, what is corrupt leaves a share of nothing: its own part may be lent out, and how much of
+-- it only the daemon knows, which finds the counter by it and writes the share again. Others go on without.
+local function read_tail(C, text, meta, has_shares)
   local admitted, denied, returned, boot, home, borrowed, exp_us, pinned =
     unpack_from(TAIL_FORMAT, text, COUNTER_SIZE + 1)
+  local is_sound = is_whole(admitted) and is_whole(denied) and is_whole(returned) and is_whole(exp_us)
+    and boot <= meta.boot and (not has_shares or home + borrowed <= POOL_UNITS)
+  if not is_sound then
+    C.tracked, C.corrupt, C.pinned = has_shares, has_shares, pinned == 1
+    C.admitted, C.denied, C.returned = 0, 0, 0
+    C.home, C.borrowed, C.exp_us = CORRUPT_HOME, 0, 0
+    return
+  end
   -- A share of an earlier boot was not written again, so it holds no more.
   if boot ~= meta.boot then return end
   C.tracked, C.pinned = true, pinned == 1
@@ -49,7 +62,7 @@ local function load_counter(text, L, meta, now)
   local C = {
     limit = L, meta = meta, now = now, rules = rules_of(L.algorithm), stored = false, tracked = false,
     in_place = false, dirty = false, astray = false, left = 0, most = 0, fraction = 0, last_us = 0, terms = nil,
-    expiry_set = 0, held = 0, passes = false, body = nil,
+    expiry_set = 0, held = 0, passes = false, body = nil, corrupt = false,
   }
   local version, a, b, c
   local size, body = text and #text or 0, ''
@@ -65,12 +78,12 @@ local function load_counter(text, L, meta, now)
     if C.stored and version > max(L.version, meta.version) then return nil end
     local head_size = COUNTER_SIZE
     if has_tail then
-      read_tail(C, text, meta)
+      read_tail(C, text, meta, L.algorithm < SHARELESS)
       head_size = TRACKED_SIZE
     end
     if size > head_size then body = string.sub(text, head_size + 1) end
     -- Where the shape stays, it can be written over in place.
-    C.in_place = C.stored and version == L.version and has_tail == C.tracked
+    C.in_place = C.stored and version == L.version and has_tail == C.tracked and not C.corrupt
   end
   C.body = body
   C.rules.settle(C, meta, now, version, a, b, c, body)

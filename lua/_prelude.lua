@@ -41,6 +41,8 @@ local KEEP_MS_MAX = 9e15
 
 -- Codes of the algorithms: _token-bucket.lua and so on (shared/redis/scripts.ts). Those of 0 and 2 have a burst.
 local TOKEN_BUCKET, LEAKY_BUCKET, SLIDING_WINDOW, CONCURRENCY = 0, 2, 3, 6
+-- From here on they are of limits that have no shares: _stock.lua and _estimate.lua.
+local SHARELESS = 16
 local HOLDER_FORMAT = '<I4I4I4I4'
 
 -- Replies in place of a result. None of them has changed anything.
@@ -166,9 +168,9 @@ local function share_burst(burst, units)
   return whole + eighths / BURST_FRACTION
 end
 
--- Units that a counter may use just after an instant. While recovering: none.
+-- Units that a counter may use just after an instant. While recovering, and of a share that is not known: none.
 local function units_at(C, meta, numbers_home, at_us)
-  if meta.recovering then return 0 end
+  if meta.recovering or C.corrupt then return 0 end
   local home = C.tracked and C.home or numbers_home
   if C.tracked and at_us < C.exp_us then return home + C.borrowed end
   return home

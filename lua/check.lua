@@ -82,7 +82,7 @@ local function deny(C, index, cost)
     C.denied = min(C.denied + cost, TOKENS_MAX)
     C.dirty = true
   end
-  if C.low or not C.tracked then note(index) end
+  if C.low or C.corrupt or not C.tracked then note(index) end
   if C.astray then heal(C, meta, now) end
 end
 

@@ -10,8 +10,8 @@ ARGV[2] replication id
 ARGV[3] most counters to take out of the hot set; 0 also leaves the names of changed totals where they are
 ARGV[4...] fields of the usage totals
 
-Reply: { packed doubles: the instant in us, then for each counter whether it has a share of its own (0 or 1) and the
-tokens it admitted, denied and had returned; counters from the hot set; value of each field; fields of the usage
+Reply: { packed doubles: the instant in us, then for each counter whether it has a share of its own (0, 1, or 2: one
+that is corrupt) and the tokens it admitted, denied and had returned; counters from the hot set; value of each field; fields of the usage
 totals that changed since the last reading, or '*' for any; their values }. Or FENCED or OTHER_SERVER.
 Atomic because the figures are published as the state of one instant. What is taken out of the hot set is put in again
 by the next check that runs short, and a daemon that misses a reply begins anew by reading all totals: so a lost reply
@@ -26,11 +26,11 @@ if not is_server(ARGV[2]) then return OTHER_SERVER end
 
 local figures = { now_us() }
 for slot = FIRST_COUNTER + 1, #KEYS do
-  local C = { tracked = false, admitted = 0, denied = 0, returned = 0 }
+  local C = { tracked = false, corrupt = false, admitted = 0, denied = 0, returned = 0 }
   local text = values[slot]
-  if text and #text >= TRACKED_SIZE and string.byte(text) >= TRACKED_MARK then read_tail(C, text, meta) end
+  if text and #text >= TRACKED_SIZE and string.byte(text) >= TRACKED_MARK then read_tail(C, text, meta, true) end
   local last = #figures
-  figures[last + 1], figures[last + 2] = C.tracked and 1 or 0, C.admitted
+  figures[last + 1], figures[last + 2] = C.corrupt and 2 or C.tracked and 1 or 0, C.admitted
   figures[last + 3], figures[last + 4] = C.denied, C.returned
 end
 

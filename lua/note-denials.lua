@@ -35,7 +35,7 @@ for index = 1, #KEYS - FIRST_COUNTER do
   counters[index] = C
   C.limit.denied = min(C.limit.denied + tokens, TOKENS_MAX)
   if C.tracked then C.denied = min(C.denied + tokens, TOKENS_MAX) end
-  if C.low or not C.tracked then noted[#noted + 1] = string.sub(KEYS[FIRST_COUNTER + index], 3) end
+  if C.low or C.corrupt or not C.tracked then noted[#noted + 1] = string.sub(KEYS[FIRST_COUNTER + index], 3) end
 end
 
 for index, C in ipairs(counters) do

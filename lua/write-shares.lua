@@ -48,10 +48,10 @@ end
 
 -- Puts the counter under its new share; false when that is too small for what its window has admitted.
 local function resize(C, W)
-  local was_tracked = C.tracked
-  C.tracked, C.home, C.borrowed, C.exp_us = W.tracked, W.home, W.borrowed, W.exp_us
+  local was_known = C.tracked and not C.corrupt
+  C.tracked, C.corrupt, C.home, C.borrowed, C.exp_us = W.tracked, false, W.home, W.borrowed, W.exp_us
   if not C.rules.resize(C, meta, now, W.shrinks) then return false end
-  if W.tracked and not was_tracked then C.admitted, C.denied, C.returned = 0, 0, 0 end
+  if W.tracked and not was_known then C.admitted, C.denied, C.returned = 0, 0, 0 end
   C.pinned = W.tracked and W.pinned
   return true
 end
@@ -59,6 +59,7 @@ end
 local outcomes = {}
 for index, W in ipairs(writes) do
   local key, row, C = KEYS[FIRST_COUNTER + index], ARGV[FIRST_ROW + index], W.C
+  local was_corrupt = C and C.corrupt
   outcomes[index] = WRITTEN
   if C and not resize(C, W) then
     outcomes[index] = OCCUPIED
@@ -73,7 +74,7 @@ for index, W in ipairs(writes) do
     else
       redis.call('HSET', KEYS[2], string.sub(key, 3), row)
     end
-    if C and not W.shrinks then tell(GROWN .. string.sub(key, 3)) end
+    if C and (was_corrupt or not W.shrinks) then tell(GROWN .. string.sub(key, 3)) end
   end
 end
 return pack('<' .. string.rep('d', #outcomes), unpack(outcomes))

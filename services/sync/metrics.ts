@@ -164,6 +164,10 @@ function leaderMetrics(registry: Registry) {
       name: 'quotaplane_incarnation',
       help: 'Incarnation of the region’s counters.',
     }),
+    corruptShares: counter(registry, {
+      name: 'quotaplane_corrupt_shares_total',
+      help: 'Shares of hot keys that were found corrupt in Redis, admitted nothing, and were written again.',
+    }),
     sessions: counter(registry, {
       name: 'quotaplane_sessions_total',
       help: 'Sessions over the region’s Redis, by what the daemon knew of its past.',

@@ -188,7 +188,8 @@ export class Session {
 
   async #measure(): Promise<void> {
     const { memory, clock } = this.#deps
-    const { usage, ...reading } = await this.#store.collect()
+    const { usage, corrupt, ...reading } = await this.#store.collect()
+    if (corrupt.length > 0) this.#tellOfCorrupt(corrupt.length)
     this.#watchStoreClock(reading.storeOffsetMs)
     const shared = memory.counts.notice(reading.noticed)
     const noticed = memory.stock.notice(shared, clock.monotonicMs())
@@ -197,6 +198,13 @@ export class Session {
     memory.usage.countOwn(memory.ledger, usage, clock.monotonicMs())
     this.#measuredMs = clock.monotonicMs()
     this.#dateMeasure()
+  }
+
+  /** They are written again at once; whoever else writes into this Redis, or its memory, needs a human. */
+  #tellOfCorrupt(counters: number): void {
+    const { log, metrics } = this.#deps
+    metrics.corruptShares.inc(counters)
+    log.error({ counters }, 'shares in redis are corrupt and are written again')
   }
 
   /** What a record says may bring the next reading forward, or put it off a little. */

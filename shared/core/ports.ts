@@ -279,6 +279,8 @@ export interface Collected {
   readonly noticed: readonly CounterId[]
   /** Tracked keys whose share is not in Redis (expired, or deleted by someone): write it or untrack the key. */
   readonly missing: readonly CounterId[]
+  /** Those of `missing` whose share is there and is not what a daemon writes; it admits nothing until it is written. */
+  readonly corrupt: readonly CounterId[]
   /** Own usage of the windows touched since the last reading, cumulative per window. */
   readonly usage: readonly UsageRow[]
 }

@@ -24,6 +24,9 @@ const WINDOWS_READ_MAX = 16
 
 const FIGURES_PER_COUNTER = 4
 
+/** What `lua/collect.lua` says in place of 1 of a share that is not what a daemon writes. */
+const CORRUPT = 2
+
 /** The entry of one window of one limit in the usage totals. */
 export interface WindowField {
   readonly field: string
@@ -37,6 +40,8 @@ export interface GroupReading {
   readonly offsetMs: number
   readonly samples: Sample[]
   readonly missing: CounterId[]
+  /** Those of `missing` whose share is there and is not what a daemon writes. */
+  readonly corrupt: CounterId[]
   readonly noticed: CounterId[]
   /** More totals changed than were named: those of all limits must be read. */
   readonly isAnyChanged: boolean
@@ -76,6 +81,7 @@ export async function collectGroup(
     offsetMs: Number.NEGATIVE_INFINITY,
     samples: [],
     missing: [],
+    corrupt: [],
     noticed: [] as CounterId[],
     isAnyChanged: false,
   }
@@ -123,7 +129,7 @@ function parseReply(reply: unknown): CollectReply {
 }
 
 function addSamples(
-  reading: { readonly samples: Sample[]; readonly missing: CounterId[] },
+  reading: Pick<GroupReading, 'samples' | 'missing' | 'corrupt'>,
   ids: readonly CounterId[],
   figures: Float64Array,
 ): void {
@@ -131,6 +137,7 @@ function addSamples(
     const at = 1 + index * FIGURES_PER_COUNTER
     if (figures[at] !== 1) {
       reading.missing.push(id)
+      if (figures[at] === CORRUPT) reading.corrupt.push(id)
       continue
     }
     const [admitted = 0, denied = 0, returned = 0] = figures.slice(at + 1, at + FIGURES_PER_COUNTER)

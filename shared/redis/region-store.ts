@@ -204,6 +204,7 @@ class RedisRegionStore implements RegionStore {
         .flatMap(({ noticed }) => noticed)
         .filter((id) => this.#written.isReadable(id)),
       missing: readings.flatMap(({ missing }) => missing),
+      corrupt: readings.flatMap(({ corrupt }) => corrupt),
       usage: usage.takeRows(),
     }
   }

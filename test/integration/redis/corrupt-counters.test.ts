@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { ALGORITHMS, type Algorithm } from '../../../shared/core/policy.ts'
+import { POOL_UNITS } from '../../../shared/core/units.ts'
 import { ALGORITHM_CODES } from '../../../shared/redis/layout.ts'
 import { randomOf } from '../../support/random.ts'
 import { aLimit, NOON_US, RedisRegion, shareOf } from '../../support/redis-region.ts'
@@ -85,6 +86,60 @@ it.each(ALGORITHMS)(
       } catch (err) {
         throw new Error(`seed ${seed}`, { cause: err })
       }
+    }
+  },
+)
+
+/** Where a share's fields lie in a value, and what no daemon writes there. */
+const NO_SHARES: readonly (readonly [what: string, offset: number, bytes: Buffer])[] = [
+  ['more than the whole', 69, uint32(POOL_UNITS + 1)],
+  ['a loan of more than the whole', 73, uint32(2 ** 32 - 1)],
+  ['a loan that ends never', 77, double(Number.POSITIVE_INFINITY)],
+  ['a loan that ends at no time', 77, double(Number.NaN)],
+  ['a boot that was not yet', 61, double(2 ** 52)],
+  ['no boot', 61, double(Number.NaN)],
+  ['fewer than no tokens admitted', 37, double(-1)],
+  ['no count of denials', 45, double(Number.NaN)],
+]
+
+function uint32(value: number): Buffer {
+  const bytes = Buffer.alloc(4)
+  bytes.writeUInt32LE(value)
+  return bytes
+}
+
+function double(value: number): Buffer {
+  const bytes = Buffer.alloc(8)
+  bytes.writeDoubleLE(value)
+  return bytes
+}
+
+it.each(ALGORITHMS)(
+  'a %s whose share is corrupt admits nothing, whatever its own part is, is told of, and goes on once its share is written again',
+  async (algorithm) => {
+    for (const [what, offset, bytes] of NO_SHARES) {
+      await region.time.set(NOON_US)
+      await region.begin([aLimit({ algorithm, capacity: 10, windowMs: WINDOW_MS })])
+      const id = region.counter()
+      const key = `c:${id}`
+      // Most of its own part is lent out.
+      const lent = { id, home: POOL_UNITS / 5, shrinks: true }
+      expect(await region.share(lent), what).toBe('written')
+      expect(await region.admitted(1), what).toBe(1)
+      await region.redis.setrange(key, offset, bytes as unknown as string)
+      for (let round = 0; round < 2; round++) {
+        expect(await region.check(1), what).toMatchObject({ allowed: false, reason: 'limit' })
+        const { missing, corrupt, samples } = await region.daemon.collect()
+        expect({ missing, corrupt, samples }, what).toEqual({
+          missing: [id],
+          corrupt: [id],
+          samples: [],
+        })
+      }
+      expect(await region.share(lent), what).toBe('written')
+      expect((await region.daemon.collect()).corrupt, what).toEqual([])
+      await region.time.advanceMs(2 * WINDOW_MS)
+      expect(await region.admitted(10), what).toBe(2)
     }
   },
 )

@@ -24,7 +24,7 @@ class ObedientStore {
     writeShares: new Map(),
     exchangeCounts: [],
     readEnforcers: { enforcers: [], unlisted: 0 },
-    collect: { storeOffsetMs: 0, samples: [], noticed: [], missing: [], usage: [] },
+    collect: { storeOffsetMs: 0, samples: [], noticed: [], missing: [], corrupt: [], usage: [] },
   }
 
   /** How long each of so many parts of writing the policies takes. */
