@@ -5,10 +5,11 @@ import {
   type PostgresPoolClient,
   type PostgresQueryResult,
 } from 'kysely'
-import { type CustomTypesConfig, DatabaseError, Pool, types } from 'pg'
+import { type CustomTypesConfig, DatabaseError, types } from 'pg'
 import { assert } from '../core/assert.ts'
 import { QuotaError } from '../errors.ts'
-import type { DatabaseTls } from './settings.ts'
+import { Servers, urlsOf } from './servers.ts'
+import { type DatabaseTls, tlsOf } from './settings.ts'
 
 /** Most connections of one process; the few writers of a control plane queue on one row's lock anyway. */
 const POOL_MAX = 10
@@ -29,6 +30,7 @@ const IDLE_TRANSACTION_TIMEOUT_MS = 10_000
 const INT8_OID = 20
 
 export interface DatabaseOptions {
+  /** Of one server, or of several of which the one that takes writes is used. */
   readonly url: string
   /** Null or not given: as the URL says. */
   readonly tls?: DatabaseTls | null
@@ -46,9 +48,9 @@ export interface DatabaseOptions {
  * Every other failure is passed on as it is. `int8` arrives as a number, asserted to be a safe integer.
  */
 export function createDatabase<Tables>(options: DatabaseOptions): Kysely<Tables> {
-  const pool = new Pool({
-    connectionString: options.url,
-    ...(options.tls && { ssl: options.tls }),
+  const configs = urlsOf(options.url).map((url) => ({
+    connectionString: url,
+    ...(options.tls && { ssl: tlsOf(options.tls, url) }),
     max: options.poolMax ?? POOL_MAX,
     connectionTimeoutMillis: options.acquireTimeoutMs ?? ACQUIRE_TIMEOUT_MS,
     lock_timeout: LOCK_TIMEOUT_MS,
@@ -57,18 +59,17 @@ export function createDatabase<Tables>(options: DatabaseOptions): Kysely<Tables>
     idle_in_transaction_session_timeout: IDLE_TRANSACTION_TIMEOUT_MS,
     keepAlive: true,
     types: INT8_AS_NUMBER,
-  })
-  // Without a listener a server restart under an idle pool is an unhandled `error` event that ends the process.
-  pool.on('error', options.onIdleError)
+  }))
+  const servers = new Servers(configs, options.onIdleError)
   return new Kysely<Tables>({
     dialect: new PostgresDialect({
-      pool: { connect: () => connect(pool), end: () => end(pool) },
+      pool: { connect: () => connect(servers), end: () => end(servers) },
     }),
   })
 }
 
-async function connect(pool: Pool): Promise<PostgresPoolClient> {
-  const client = await pool.connect().catch((cause: unknown) => {
+async function connect(servers: Servers): Promise<PostgresPoolClient> {
+  const client = await servers.connect().catch((cause: unknown) => {
     throw unavailable(cause)
   })
   let isBroken = false
@@ -98,12 +99,12 @@ async function connect(pool: Pool): Promise<PostgresPoolClient> {
 }
 
 /** A server that has frozen does not say goodbye; nothing is lost by leaving without it. */
-async function end(pool: Pool): Promise<void> {
+async function end(servers: Servers): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<void>((resolve) => {
     timer = setTimeout(resolve, END_TIMEOUT_MS)
   })
-  await Promise.race([pool.end(), late])
+  await Promise.race([servers.end(), late])
   clearTimeout(timer)
 }
 

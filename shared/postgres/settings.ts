@@ -3,6 +3,7 @@ import { checkServerIdentity, type PeerCertificate } from 'node:tls'
 import { z } from 'zod'
 import { pem, type Secret, secret } from '../runtime/env.ts'
 import { connectTls, refuseUnusableTls } from '../runtime/tls.ts'
+import { SERVERS_MAX, urlsOf } from './servers.ts'
 
 /** Environment variables by which a service finds Postgres. Each can be a file: `DATABASE_CA_FILE`. */
 export const databaseEnv = {
@@ -45,17 +46,36 @@ export function refuseUnusableDatabase(
   ctx: Pick<z.RefinementCtx, 'addIssue'>,
 ): void {
   refuseUnusableTls({ ...config }, DATABASE_CERTIFICATES, ctx)
-  if (!hasCertificates(config)) return
   const refuse = (message: string): void => {
     ctx.addIssue({ code: 'custom', path: ['DATABASE_URL'], message })
   }
+  refuseUnusableServers(config.DATABASE_URL, refuse)
+  if (!hasCertificates(config)) return
   for (const [, name, value] of config.DATABASE_URL.matchAll(TLS_PARAMETER)) {
     if (name === 'sslmode' && value === 'verify-full') continue
     refuse(`must not have ${name} beside DATABASE_CA or DATABASE_CERT; only sslmode=verify-full`)
   }
-  if (hostOf(config.DATABASE_URL) === null) {
+  if (urlsOf(config.DATABASE_URL).some((url) => hostOf(url) === null)) {
     refuse('must name a host, since certificates for Postgres are set; a Unix socket has no TLS')
   }
+}
+
+/** Several servers are for a failover; everything else that libpq would take of them is not for admin. */
+function refuseUnusableServers(url: string, refuse: (message: string) => void): void {
+  const urls = urlsOf(url)
+  if (urls.length > SERVERS_MAX) refuse(`must name at most ${SERVERS_MAX} servers`)
+  if (urls.length > 1 && !urls.every((one) => URL.canParse(one) && new URL(one).hostname !== '')) {
+    refuse('must name servers as host:port,host:port before the database')
+  }
+  for (const [, list] of url.matchAll(/[?&](?:host|port)=([^&]*)/g)) {
+    if (!/,|%2c/i.test(list ?? '')) continue
+    refuse('must name several servers before the database: postgresql://one:5432,two:5432/plane')
+  }
+  const [, wanted = 'read-write'] = /[?&]target_session_attrs=([^&]*)/.exec(url) ?? []
+  if (wanted === 'read-write' || wanted === 'primary') return
+  refuse(
+    'must have target_session_attrs=read-write or none: admin needs the server that takes writes',
+  )
 }
 
 export interface DatabaseTls {
@@ -76,33 +96,45 @@ export function databaseTarget(config: DatabaseConfig): {
 } {
   const { DATABASE_URL: url } = config
   if (!hasCertificates(config)) return { url, tls: null }
-  const host = hostOf(url) ?? ''
   return {
     url: url.replace(/([?&])sslmode=verify-full(&|$)/, (_, before, after) =>
       after === '' ? '' : before,
     ),
-    tls: Object.assign(
-      connectTls({
-        get ca() {
-          return config.DATABASE_CA
-        },
-        get cert() {
-          return config.DATABASE_CERT
-        },
-        get key() {
-          return config.DATABASE_KEY
-        },
-      }),
-      {
-        rejectUnauthorized: true as const,
-        // The driver passes on no address, and Node.js would look for the name `localhost` instead.
-        ...(isIP(host) !== 0 && {
-          checkServerIdentity: (_: string, certificate: PeerCertificate) =>
-            checkServerIdentity(host, certificate),
+    tls: tlsOf(
+      Object.assign(
+        connectTls({
+          get ca() {
+            return config.DATABASE_CA
+          },
+          get cert() {
+            return config.DATABASE_CERT
+          },
+          get key() {
+            return config.DATABASE_KEY
+          },
         }),
-      },
+        { rejectUnauthorized: true as const },
+      ),
+      url,
     ),
   }
+}
+
+/**
+ * TLS for the server of this URL, of several: its certificate must name its address. The driver passes on no address,
+ * and Node.js would look for the name `localhost` instead.
+ */
+export function tlsOf(tls: DatabaseTls, url: string): DatabaseTls {
+  const host = hostOf(url) ?? ''
+  if (isIP(host) === 0) return tls
+  // Certificates are read anew each time, so what reads them is kept, and not what it read.
+  return Object.defineProperties({} as DatabaseTls, {
+    ...Object.getOwnPropertyDescriptors(tls),
+    checkServerIdentity: {
+      enumerable: true,
+      value: (_: string, certificate: PeerCertificate) => checkServerIdentity(host, certificate),
+    },
+  })
 }
 
 function hasCertificates(config: DatabaseConfig): boolean {
