@@ -67,7 +67,7 @@ async function startBoth(): Promise<{
   const env = {
     PATH: process.env['PATH'],
     REGION: 'here',
-    REDIS_URL: region.server.url,
+    REDIS_URL: region.url,
     REDIS_DEADLINE_MS: '1000',
     ENFORCER_PORT: '0',
     ENFORCER_GRPC_PORT: '0',

@@ -1,12 +1,13 @@
 /**
  * Measures speed and memory beside others, each side in turn in one run.
  *
- * `npm run bench` prints a table; `-- --json` one line of JSON a measurement; names after it choose some of them.
+ * `npm run bench` prints a table; `-- --json` one line of JSON a measurement; names after it choose some of them. With
+ * `--check` it ends with exit code 1 where a target is missed, which means something on a machine that does nothing else.
  * The ratio is the figure to watch: the absolute ones are the machine's.
  */
 import { parseArgs } from 'node:util'
 import { distinctKeys, distinctKeysSocket } from './distinct-keys.ts'
-import { grpcCheck } from './grpc-check.ts'
+import { grpcCheck, grpcCheckP99 } from './grpc-check.ts'
 import { heap } from './heap.ts'
 import { hotKey, hotKeyRedisCalls } from './hot-key.ts'
 import { httpCheck, httpCheckP99 } from './http-check.ts'
@@ -15,6 +16,7 @@ import { type Measurement, measure, type Prepared, ROUNDS_MIN } from './measure.
 import { metricsCost } from './metrics-cost.ts'
 import { policyMatch } from './policy-match.ts'
 import { scrape } from './scrape.ts'
+import { outcomeOf } from './targets.ts'
 
 const BENCHES: Readonly<Record<string, () => Promise<Prepared>>> = {
   'distinct-keys': distinctKeys,
@@ -24,6 +26,7 @@ const BENCHES: Readonly<Record<string, () => Promise<Prepared>>> = {
   'http-check': httpCheck,
   'http-check-p99': httpCheckP99,
   'grpc-check': grpcCheck,
+  'grpc-check-p99': grpcCheckP99,
   'metrics-cost': metricsCost,
   scrape,
   heap,
@@ -33,8 +36,20 @@ const BENCHES: Readonly<Record<string, () => Promise<Prepared>>> = {
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { json: { type: 'boolean' }, rounds: { type: 'string' } },
+  options: {
+    json: { type: 'boolean' },
+    rounds: { type: 'string' },
+    check: { type: 'boolean' },
+  },
 })
+
+const unknown = positionals.filter((name) => !(name in BENCHES))
+if (unknown.length > 0) {
+  process.stderr.write(
+    `no such measurement: ${unknown.join(', ')}; there are ${Object.keys(BENCHES).join(', ')}\n`,
+  )
+  process.exit(2)
+}
 
 const rounds = Number(values.rounds ?? ROUNDS_MIN)
 for (const [name, prepare] of Object.entries(BENCHES)) {
@@ -48,6 +63,8 @@ for (const [name, prepare] of Object.entries(BENCHES)) {
 }
 
 function report(measurement: Measurement): void {
+  const outcome = outcomeOf(measurement)
+  if (values.check === true && outcome?.isMet === false) process.exitCode = 1
   const rounded = {
     ...measurement,
     ours: round(measurement.ours),
@@ -55,7 +72,8 @@ function report(measurement: Measurement): void {
     ratio: round(measurement.ratio),
   }
   const { name, ours, peer, peerName, ratio, unit } = rounded
-  const line = `${name}: ${ours} ${unit}, ${peerName} ${peer}, ratio ${ratio}`
+  const target = outcome === null ? '' : ` (${outcome.text})`
+  const line = `${name}: ${ours} ${unit}, ${peerName} ${peer}, ratio ${ratio}${target}`
   process.stdout.write(`${values.json === true ? JSON.stringify(rounded) : line}\n`)
 }
 

@@ -20,7 +20,7 @@ import { every, type Loop } from '../../shared/runtime/every.ts'
 import { createLogger, type Logger } from '../../shared/runtime/logger.ts'
 import { createRegistry, type Registry } from '../../shared/runtime/metrics.ts'
 import { freePorts } from '../support/free-ports.ts'
-import { type RedisServer, startRedisServer } from '../support/redis-server.ts'
+import { startRedisServer } from '../support/redis-server.ts'
 import { PLAIN_LIMIT, PLAIN_POLICY } from '../support/region-policy.ts'
 
 /** A deadline that only a hung run reaches: what is measured is speed, not outages. */
@@ -31,7 +31,8 @@ const STEP_MS = 10_000
 
 /** A served Redis with one policy, and an enforcer's way of deciding in this process, its loops running. */
 export interface BenchRegion {
-  readonly server: RedisServer
+  /** Of Redis, by the transport of the bench. */
+  readonly url: string
   /** A connection of its own for whatever is measured beside. */
   readonly redis: Redis
   readonly registry: Registry
@@ -113,7 +114,7 @@ export async function startBenchRegionOver(
     repeat('denials', log, DENIALS_TICK_MS, () => denied.countOnce()),
   ]
   return {
-    server,
+    url,
     redis,
     registry,
     context,
