@@ -82,7 +82,8 @@ export function numbersProblems(
     if (limit === undefined) return [{ path: [name], message: 'is not a limit of this policy' }]
     const held = { ...limit, windowMs: limit.windowMs ?? 1, calendar: limit.calendar ?? null }
     if (holdingOf({ mode }, held as Parameters<typeof holdingOf>[1]) !== 'share') {
-      const message = 'cannot be varied: only limits that are shared, with windows under a day, can'
+      const message =
+        'cannot be varied: only limits that are shared, with windows under a day, can; give the tenant, or its tier, a policy of its own'
       return [{ path: [name], message }]
     }
     if (burst === undefined || (hasBurst(limit.algorithm) && capacity > 0)) return []
