@@ -16,6 +16,7 @@ import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { parse, stringify } from 'yaml'
 import { z } from 'zod'
+import { plainWords } from '../../shared/protocol/plain-words.ts'
 import { NAME_PATTERN } from '../../shared/protocol/policy.ts'
 import { CliError, EXIT } from './errors.ts'
 
@@ -58,7 +59,7 @@ export function readContexts(env: Environment): Contexts {
     const [line] = String(err instanceof Error ? err.message : err).split('\n')
     throw new CliError(`${path}: ${line}`)
   }
-  const parsed = fileSchema.safeParse(value)
+  const parsed = fileSchema.safeParse(value, { error: plainWords })
   if (parsed.success) return parsed.data
   const [issue] = parsed.error.issues
   throw new CliError(`${path}: ${issue?.path.join('.')}: ${issue?.message}`)

@@ -21,25 +21,32 @@ const TYPES: Readonly<Record<string, string>> = {
 /** To be given to each parsing of what comes from outside: `schema.safeParse(input, { error: plainWords })`. */
 export function plainWords(issue: z.core.$ZodRawIssue): string {
   const { input } = issue
+  const given = isSecret(issue) ? '' : shown(input)
+  const not = given === '' ? '' : `, not ${given}`
   if (input === undefined && issue.code !== 'unrecognized_keys') return 'is missing'
   switch (issue.code) {
     case 'invalid_type':
-      return `must be ${TYPES[issue.expected] ?? issue.expected}, not ${shown(input)}`
+      return `must be ${TYPES[issue.expected] ?? issue.expected}${not}`
     case 'invalid_value':
-      return `must be ${wordsOf(issue.values)}, not ${shown(input)}`
+      return `must be ${wordsOf(issue.values)}${not}`
     case 'too_small':
       return boundOf(issue.origin, 'least', Number(issue.minimum))
     case 'too_big':
       return boundOf(issue.origin, 'most', Number(issue.maximum))
     case 'not_multiple_of':
-      return `must be a multiple of ${issue.divisor}, not ${shown(input)}`
+      return `must be a multiple of ${issue.divisor}${not}`
     case 'invalid_format':
-      return `${shown(input)} is not written as it must be`
+      return `${given} is not written as it must be`.trim()
     case 'invalid_union':
-      return `${shown(input)} is nothing that can stand here`
+      return `${given} is nothing that can stand here`.trim()
     default:
-      return `${shown(input)} is not usable`
+      return `${given} is not usable`.trim()
   }
+}
+
+/** Of a field that holds one nothing is repeated, whatever it is instead. */
+function isSecret({ path = [] }: z.core.$ZodRawIssue): boolean {
+  return path.some((name) => /token|secret|password/i.test(String(name)))
 }
 
 function wordsOf(values: readonly z.core.util.Primitive[]): string {

@@ -78,7 +78,8 @@ export function printLines(io: Io, lines: readonly string[]): void {
 export function wholeNumber(min: number, max: number): (text: string) => number {
   return (text) => {
     const value = Number(text)
-    if (text.trim() !== '' && Number.isInteger(value) && value >= min && value <= max) return value
+    // What JavaScript takes for a number besides, such as 0x10 and 1e3, is a typing error.
+    if (/^\d{1,16}$/.test(text) && value >= min && value <= max) return value
     throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`)
   }
 }

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
+import { plainWords } from '../../../shared/protocol/plain-words.ts'
 import { REGION_PATTERN } from '../../../shared/protocol/subjects.ts'
 import { CliError, EXIT } from '../errors.ts'
 import { LOCAL_REGIONS_MAX } from '../plane/topology.ts'
@@ -44,7 +45,7 @@ export type TopologyRegion = Topology['regions'][number]
 
 /** Reads a topology; paths in it are from the folder that it is in. Throws `CliError`, naming the field. */
 export function readTopology(path: string): Topology {
-  const parsed = topologySchema.safeParse(contentOf(path))
+  const parsed = topologySchema.safeParse(contentOf(path), { error: plainWords })
   if (!parsed.success) {
     const problems = parsed.error.issues.map(
       ({ path: field, message }) => `  ${field.join('.') || 'the file'}: ${message}`,

@@ -106,6 +106,17 @@ describe('contexts', () => {
     expect(done.err).toContain(message)
   })
 
+  it('say what is wrong with a field, and nothing of a token', async () => {
+    await set('prod')
+    const saying = async (field: string): Promise<string> => {
+      writeFileSync(file, `contexts: { prod: { adminUrl: https://a.example, ${field} } }\n`)
+      return (await run(['context', 'list'])).err
+    }
+    expect(await saying('tokenFile: 5')).toContain('contexts.prod.tokenFile: must be a text')
+    expect(await saying('enforcerUrl: 5')).toContain('enforcerUrl: must be a text, not 5')
+    expect(await saying('token: [c0ffee]')).toMatch(/contexts\.prod\.token: must be a text\s*$/)
+  })
+
   it('say where a damaged file is wrong', async () => {
     await set('prod')
     writeFileSync(file, 'contexts: { prod: { adminUrl: 5 } }\n')

@@ -160,3 +160,9 @@ it('who asks to reset one tenant is told what to do instead, ready to be run, an
   const help = await run(['reset', '--help'])
   expect(help.out).toContain('Counters of one tenant are not reset alone')
 })
+
+it.each(['0x2', '1e3', '2.0', ' 2', '+2'])('the number of a revision is no "%s"', async (text) => {
+  const { exitCode, err } = await run(['revision', 'show', text, '--admin-url', NOWHERE])
+  expect(exitCode).toBe(2)
+  expect(err).toContain('must be a whole number')
+})
