@@ -45,10 +45,11 @@ async function startParts(
   const { topology, say, signal } = options
   const names = topology.regions.map(({ name }) => name)
   const keys = join(launch.folder, 'keys')
+  const hosts = new Map(names.map((name) => [name, ['127.0.0.1']]))
   if (await hasKeys(keys)) {
-    await addLaterKeys(keys)
-    await addKeys(keys, await withoutKeys(keys, names))
-  } else await writeKeys(keys, names)
+    await addLaterKeys(keys, hosts)
+    await addKeys(keys, await withoutKeys(keys, names), hosts)
+  } else await writeKeys(keys, names, hosts)
   say(`Starting Redis and NATS for ${names.join(', ')}, and PostgreSQL`)
   const { databaseUrl } = options
   const isKept = options.folder !== null

@@ -8,7 +8,7 @@ export interface NatsPorts {
 }
 
 /**
- * The configuration of a region's NATS with the addresses of this machine in place of those of containers, and nothing
+ * The configuration of a region's NATS with the addresses and the keys of this machine in place of those of containers, and nothing
  * else changed. Throws `CliError` where an address that has to be replaced is not in it: it would start, and be alone.
  */
 export function localNatsConfig(
@@ -17,9 +17,11 @@ export function localNatsConfig(
     readonly region: string
     readonly ports: ReadonlyMap<string, NatsPorts>
     readonly file: string
+    /** The folder with the keys. */
+    readonly keys: string
   },
 ): string {
-  const { region, ports, file } = options
+  const { region, ports, file, keys } = options
   const own = ports.get(region)
   if (own === undefined) throw new Error(`${region} has ports`)
   const replaced = new Map([
@@ -37,6 +39,7 @@ export function localNatsConfig(
     }
     local = local.replaceAll(address, here)
   }
+  local = local.replaceAll('"/etc/nats/keys/', `"${keys}/`)
   const left = /nats:\/\/(?!127\.0\.0\.1)[^"\s]+/.exec(local)?.[0]
   if (left !== undefined) throw new CliError(`${file} names ${left}, which is not in the topology`)
   return local

@@ -76,7 +76,8 @@ async function startNats(
 ): Promise<NatsServer> {
   const { topology, region, ports } = options
   const file = join(topology.nats, `${region}.conf`)
-  const config = localNatsConfig(await readFile(file, 'utf8'), { region, ports, file })
+  const keys = join(launch.folder, 'keys')
+  const config = localNatsConfig(await readFile(file, 'utf8'), { region, ports, file, keys })
   // Beside the folder of keys, which it includes from.
   const path = join(launch.folder, `nats-${region}.conf`)
   await writeFile(path, config)

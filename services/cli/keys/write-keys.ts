@@ -5,6 +5,15 @@ import { nkeys } from 'nats'
 import type { RegionId } from '../../../shared/core/policy.ts'
 import { CliError } from '../errors.ts'
 import { finishEarlier, type Write, writeTogether } from './all-or-none.ts'
+import type { Pair } from './gateway-certificates.ts'
+import {
+  AUTHORITY_FILES,
+  type GatewayHosts,
+  gatewayFiles,
+  readAuthority,
+  writeAuthority,
+  writeGateway,
+} from './gateway-files.ts'
 import { gatewayAuthorization, natsAuthorization } from './nats-permissions.ts'
 import { REDIS_USERS, redisPasswordHash, redisUsers } from './redis-users.ts'
 
@@ -18,17 +27,23 @@ const GATEWAY_FILE = 'nats-gateway.conf'
 
 const LAST_FILE = 'nats-admin.seed'
 
+const NO_HOSTS: GatewayHosts = new Map()
+
 /**
  * Writes keys for the NATS and the Redis of every region into `folder`: `nats-<region>.conf` to include in a server's configuration,
  * `nats-<region>.seed` for the region's daemons, `nats-admin.seed` for the admins; `nats-gateway.conf`, by which the
- * servers of the regions know one another; `redis-<region>.acl` for the region's
- * Redis and `redis-<region>-<user>.password` for each of its users; `debug-<region>.token`, by which the region's
+ * servers of the regions know one another, with `gateway-<region>.crt` and `.key` for each and `gateways.crt` and `.key` of
+ * the authority that they are of; `redis-<region>.acl` for the region's Redis and `redis-<region>-<user>.password` for each of its users; `debug-<region>.token`, by which the region's
  * enforcers show decisions; and `admin.token`, a first token of the admin API. Resolves with the files' names.
  *
  * All of them are written or none; what a run that was killed left is finished or taken back first. The folder must be
  * empty or not there: keys that are in use are never written over.
  */
-export async function writeKeys(folder: string, regions: readonly RegionId[]): Promise<string[]> {
+export async function writeKeys(
+  folder: string,
+  regions: readonly RegionId[],
+  hosts: GatewayHosts = NO_HOSTS,
+): Promise<string[]> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const finished = await finishEarlier(folder)
   if (finished.length > 0 && (await withoutKeys(folder, regions)).length === 0) return finished
@@ -38,8 +53,13 @@ export async function writeKeys(folder: string, regions: readonly RegionId[]): P
   return writeTogether(folder, async (write) => {
     await write('admin.token', `${randomText()}\n`, SECRET_MODE)
     await write(GATEWAY_FILE, gatewayAuthorization(randomText()), SECRET_MODE)
+    const authority = await writeAuthority(write)
     const admin = nkeys.createUser()
-    for (const region of regions) await writeRegion(region, admin.getPublicKey(), write)
+    const adminKey = admin.getPublicKey()
+    for (const region of regions) {
+      await writeRegion(region, adminKey, write)
+      await writeGateway(region, { authority, hosts, write })
+    }
     await write(LAST_FILE, seedOf(admin), SECRET_MODE)
   })
 }
@@ -48,7 +68,11 @@ export async function writeKeys(folder: string, regions: readonly RegionId[]): P
  * Writes the keys of further regions into a folder that `writeKeys` has written, so that the same admins and the same
  * gateways know them: for a region that is added, or one whose files were taken out since a key of it may be known.
  */
-export async function addKeys(folder: string, regions: readonly RegionId[]): Promise<string[]> {
+export async function addKeys(
+  folder: string,
+  regions: readonly RegionId[],
+  hosts: GatewayHosts = NO_HOSTS,
+): Promise<string[]> {
   const finished = await finishEarlier(folder)
   if (!(await hasKeys(folder))) {
     throw new CliError(`${folder} has no keys of a plane; make them by \`quotaplane keys create\``)
@@ -66,25 +90,45 @@ export async function addKeys(folder: string, regions: readonly RegionId[]): Pro
   const seed = (await readFile(join(folder, LAST_FILE), 'utf8')).trim()
   const admin = nkeys.fromSeed(new TextEncoder().encode(seed))
   const rest = regions.filter((region) => !isFinished(region))
+  const authority = await authorityIn(folder)
   const written = await writeTogether(folder, async (write) => {
-    for (const region of rest) await writeRegion(region, admin.getPublicKey(), write)
+    const known = authority ?? (await writeAuthority(write))
+    for (const region of rest) {
+      await writeRegion(region, admin.getPublicKey(), write)
+      await writeGateway(region, { authority: known, hosts, write })
+    }
   })
   return [...finished, ...written]
 }
 
 /**
  * Writes what this version has for each region and an earlier one did not write: the tokens by which enforcers show
- * decisions. Resolves with the names of the files.
+ * decisions, and the gateways' certificates. Resolves with the names of the files.
  */
-export async function addLaterKeys(folder: string): Promise<string[]> {
+export async function addLaterKeys(
+  folder: string,
+  hosts: GatewayHosts = NO_HOSTS,
+): Promise<string[]> {
   const finished = await finishEarlier(folder)
   const there = new Set(await readdir(folder))
   const regions = [...there].flatMap((name) => /^redis-(.+)\.acl$/.exec(name)?.[1] ?? [])
-  const without = regions.filter((region) => !there.has(debugFile(region)))
+  const withoutToken = regions.filter((region) => !there.has(debugFile(region)))
+  const withoutCertificate = regions.filter((region) => !there.has(gatewayFiles(region).cert))
+  const authority = await authorityIn(folder)
   const written = await writeTogether(folder, async (write) => {
-    for (const region of without) await writeDebugToken(region, write)
+    for (const region of withoutToken) await writeDebugToken(region, write)
+    if (withoutCertificate.length === 0) return
+    const known = authority ?? (await writeAuthority(write))
+    for (const region of withoutCertificate) {
+      await writeGateway(region, { authority: known, hosts, write })
+    }
   })
   return [...finished, ...written]
+}
+
+/** Null where an earlier version wrote the keys; one whose key was taken away is an error. */
+async function authorityIn(folder: string): Promise<Pair | null> {
+  return (await readdir(folder)).includes(AUTHORITY_FILES.cert) ? readAuthority(folder) : null
 }
 
 /** Those of `regions` of which the folder has no file. */

@@ -1,4 +1,5 @@
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -73,17 +74,58 @@ describe('quotaplane keys create', () => {
   it('adds with --if-missing what an earlier version did not write, and changes nothing else', async () => {
     await create()
     const whole = await contents()
-    await rm(join(keys, 'debug-eu-west-1.token'))
+    const later = ['debug-eu-west-1.token', 'gateways.crt', 'gateways.key'].concat(
+      ...['us-east-1', 'eu-west-1'].map((region) => [
+        `gateway-${region}.crt`,
+        `gateway-${region}.key`,
+      ]),
+    )
+    for (const name of later) await rm(join(keys, name))
     const { code, names } = await create('--if-missing')
-    expect([code, names]).toEqual([0, ['debug-eu-west-1.token']])
+    expect([code, names.sort()]).toEqual([0, later.sort()])
     const now = await contents()
     expect(now.get('debug-eu-west-1.token')).toMatch(/^[\w-]{43}\n$/)
     const others = (all: ReadonlyMap<string, string>) =>
-      [...all].filter(([name]) => name !== 'debug-eu-west-1.token').sort()
+      [...all].filter(([name]) => !later.includes(name)).sort()
     expect(others(now)).toEqual(others(whole))
     expect((await create('--if-missing')).names).toEqual([])
     expect(await contents()).toEqual(now)
   })
+})
+
+describe('the certificates of gateways', () => {
+  const read = async (name: string) => new X509Certificate(await readFile(join(keys, name)))
+
+  it('are of one authority, which makes no others, and name what the other regions call the server', async () => {
+    const hosts = ['us-east-1=nats.example.org', 'us-east-1=10.1.2.3']
+    const { code } = await create('--gateway-host', ...hosts)
+    expect(code).toBe(0)
+    await run('add', '--region', 'ap-south-1', '--to', keys)
+    const authority = await read('gateways.crt')
+    expect(authority.ca).toBe(true)
+    for (const region of ['us-east-1', 'eu-west-1', 'ap-south-1']) {
+      const cert = await read(`gateway-${region}.crt`)
+      const key = createPrivateKey(await readFile(join(keys, `gateway-${region}.key`)))
+      expect(cert.verify(authority.publicKey)).toBe(true)
+      expect([cert.ca, cert.checkPrivateKey(key)]).toEqual([false, true])
+      expect(cert.checkHost(`${region}-nats`)).toBe(`${region}-nats`)
+      expect(Date.parse(cert.validTo) - Date.now()).toBeGreaterThan(9 * 365 * 86_400_000)
+    }
+    const us = await read('gateway-us-east-1.crt')
+    expect([us.checkHost('nats.example.org'), us.checkIP('10.1.2.3')]).not.toContain(undefined)
+    expect((await read('gateway-eu-west-1.crt')).checkHost('nats.example.org')).toBeUndefined()
+    expect((await stat(join(keys, 'gateways.key'))).mode & 0o077).toBe(0)
+  })
+
+  it.each(['eu-west-2=nats.example.org', 'us-east-1', 'us-east-1=', 'us-east-1=a b'])(
+    'are not made for %s, and nothing is written',
+    async (host) => {
+      const { code, err } = await create('--gateway-host', host)
+      expect(code).toBe(2)
+      expect(err).toContain(`--gateway-host ${host}: must be a region of --region`)
+      expect(await readdir(folder)).toEqual([])
+    },
+  )
 })
 
 describe('quotaplane keys add', () => {

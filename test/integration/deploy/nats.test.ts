@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { copyFile, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { localNatsConfig } from '../../../services/cli/deployment/nats-config.ts'
 import { writeKeys } from '../../../services/cli/keys/write-keys.ts'
 import { STATE_SUBJECTS, stateSubject } from '../../../shared/protocol/subjects.ts'
+import { type Certificates, makeCertificates } from '../../support/certificates.ts'
 import { freePorts } from '../../support/free-ports.ts'
 import { startNats } from '../../support/nats-server.ts'
 import { startServer } from '../../support/server-process.ts'
@@ -17,26 +18,33 @@ const run = promisify(execFile)
 let folder: string
 let files: readonly string[]
 let regions: readonly string[]
+let strangers: Certificates
 beforeAll(async () => {
+  strangers = await makeCertificates(['nats'])
   folder = await mkdtemp(join(tmpdir(), 'quotaplane-nats-'))
   files = await readdir('deploy/nats')
   regions = files.map((file) => file.replace(/\.conf$/, ''))
-  await writeKeys(join(folder, 'keys'), regions)
+  const hosts = new Map(regions.map((region) => [region, ['127.0.0.1']]))
+  await writeKeys(join(folder, 'keys'), regions, hosts)
 })
-afterAll(() => rm(folder, { recursive: true, force: true }))
+afterAll(async () => {
+  await strangers?.remove()
+  await rm(folder, { recursive: true, force: true })
+})
 
 describe('deploy/nats', () => {
   it('is what a NATS server takes, with the keys that keys create writes', async () => {
     expect(regions).toHaveLength(3)
     for (const file of files) {
-      await copyFile(join('deploy/nats', file), join(folder, file))
+      const text = await readFile(join('deploy/nats', file), 'utf8')
+      await writeFile(join(folder, file), text.replaceAll('/etc/nats/keys', join(folder, 'keys')))
       const { stderr } = await run('nats-server', ['-t', '-c', join(folder, file)])
       expect(stderr).toContain('configuration file')
       expect(stderr).toContain('is valid')
     }
   })
 
-  it('joins the servers of the regions, and none that has no password or another name', async () => {
+  it('joins the servers of the regions, and none without the password, a name and a certificate of the plane', async () => {
     const numbers = await freePorts(6)
     const [us = '', eu = ''] = regions
     const ports = new Map(
@@ -48,22 +56,34 @@ describe('deploy/nats', () => {
     )
     const start = async (region: string) => {
       const file = join('deploy/nats', `${region}.conf`)
-      const config = localNatsConfig(await readFile(file, 'utf8'), { region, ports, file })
+      const config = localNatsConfig(await readFile(file, 'utf8'), {
+        ...{ region, ports, file },
+        keys: join(folder, 'keys'),
+      })
       await writeFile(join(folder, `${region}.conf`), config)
       return await startServer('nats-server', ['-c', join(folder, `${region}.conf`)], 'is ready')
     }
     const servers = await Promise.all([start(us), start(eu)])
     const gateway = ports.get(us)?.gateway
     const into = `gateways: [{ name: ${us}, url: "nats://127.0.0.1:${gateway}" }]`
-    const [intruderPort = 0, strangerPort = 0] = await freePorts(2)
     const secret = await readFile(join(folder, 'keys/nats-gateway.conf'), 'utf8')
-    const intruders = await Promise.all([
-      // By the name of a region that is away, without the password; and with it, by a name that is no region's.
-      startNats(`gateway { name: ${regions[2]}, listen: "127.0.0.1:${intruderPort}", ${into} }`),
-      startNats(
-        `gateway {\n name: stranger\n listen: "127.0.0.1:${strangerPort}"\n ${secret}\n ${into}\n}`,
-      ),
-    ])
+    const own = (file: string): string => join(folder, 'keys', file)
+    const tls = (cert: string, key: string): string =>
+      `tls { cert_file: "${cert}", key_file: "${key}", ca_file: "${own('gateways.crt')}", verify: true }`
+    const away = regions[2] ?? ''
+    const ofPlane = tls(own(`gateway-${away}.crt`), own(`gateway-${away}.key`))
+    const strange = tls(join(strangers.folder, 'nats.crt'), join(strangers.folder, 'nats.key'))
+    const listening = (await freePorts(4)).map((port) => `listen: "127.0.0.1:${port}"`)
+    const intruders = await Promise.all(
+      [
+        // By the name of a region that is away, without the password; and with it, by a name that is no region's.
+        `name: ${away}\n ${ofPlane}`,
+        `name: stranger\n ${secret}\n ${ofPlane}`,
+        // With name and password, but no certificate, or one of another authority.
+        `name: ${away}\n ${secret}`,
+        `name: ${away}\n ${secret}\n ${strange}`,
+      ].map((who, index) => startNats(`gateway {\n ${who}\n ${listening[index]}\n ${into}\n}`)),
+    )
     const seed = await readFile(join(folder, 'keys/nats-admin.seed'), 'utf8')
     const authenticator = nkeyAuthenticator(new TextEncoder().encode(seed.trim()))
     const listener = await connect({ port: ports.get(us)?.client ?? 0, authenticator })
@@ -85,6 +105,8 @@ describe('deploy/nats', () => {
     })
     const refusals = /authentication error|authorization violation|rejecting connection/gi
     await expect.poll(() => servers[0]?.log().match(refusals)?.length ?? 0).toBeGreaterThan(1)
+    const unproven = "TLS gateway handshake error: tls: client didn't provide a certificate"
+    await expect.poll(() => servers[0]?.log() ?? '', { timeout: 5_000 }).toContain(unproven)
     // What the region's own server is told arrives, and what the others are told did not before it.
     await expect
       .poll(() => {
@@ -95,6 +117,8 @@ describe('deploy/nats', () => {
       .toContain(stateSubject(eu))
     await Promise.all(clients.map((client) => client.flush()))
     expect(heard).not.toContain(stateSubject(us))
+    const joined = servers[0]?.log().matchAll(/Inbound gateway connection from "([^"]+)"/g) ?? []
+    expect(new Set([...joined].map(([, name]) => name))).toEqual(new Set([eu]))
     await Promise.all([listener, region, ...clients].map((client) => client.close()))
     await Promise.all(intruders.map((server) => server.stop()))
     await Promise.all(servers.map((server) => server.stop()))

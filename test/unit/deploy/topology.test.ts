@@ -94,15 +94,19 @@ describe('the configuration of a NATS', () => {
   )
   const [region = ''] = ports.keys()
   const file = `${region}.conf`
+  const keys = '/plane/keys'
   const text = readFileSync(`deploy/nats/${file}`, 'utf8')
 
-  it('has nothing changed but addresses', () => {
-    const local = localNatsConfig(text, { region, ports, file })
+  it('has nothing changed but addresses, and where the keys are', () => {
+    const local = localNatsConfig(text, { region, ports, file, keys })
     const changed = local.split('\n').filter((line, index) => line !== text.split('\n')[index])
     expect(changed.map((line) => line.trim())).toEqual([
       'listen: 127.0.0.1:1',
       'http: 127.0.0.1:21',
       'listen: 127.0.0.1:11',
+      `cert_file: "/plane/keys/gateway-${region}.crt"`,
+      `key_file: "/plane/keys/gateway-${region}.key"`,
+      'ca_file: "/plane/keys/gateways.crt"',
       ...[...ports].map(
         ([name, { gateway }]) => `{ name: ${name}, url: "nats://127.0.0.1:${gateway}" }`,
       ),
@@ -111,9 +115,11 @@ describe('the configuration of a NATS', () => {
 
   it('is refused where a server would start and be alone', () => {
     const lonely = text.replace('eu-west-1-nats:7222', 'elsewhere:7222')
-    expect(() => localNatsConfig(lonely, { region, ports, file })).toThrow('eu-west-1-nats:7222')
+    expect(() => localNatsConfig(lonely, { region, ports, file, keys })).toThrow(
+      'eu-west-1-nats:7222',
+    )
     const fewer = new Map([...ports].slice(0, 2))
-    expect(() => localNatsConfig(text, { region, ports: fewer, file })).toThrow(
+    expect(() => localNatsConfig(text, { region, ports: fewer, file, keys })).toThrow(
       'not in the topology',
     )
   })
