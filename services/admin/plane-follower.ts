@@ -12,6 +12,7 @@ import { endExpiredActions } from './emergency-ends.ts'
 import type { LiveView } from './live-view.ts'
 import type { PlaneCache } from './plane-cache.ts'
 import { Rebase } from './rebase.ts'
+import { resumeExpired } from './region-drain.ts'
 import { RegionMoves } from './region-moves.ts'
 
 /** How long a long window is kept after its end. */
@@ -100,6 +101,7 @@ export class PlaneFollower {
       await this.#refresh()
     }
     if (await endExpiredActions(db, wallMs())) await this.#refresh()
+    if (await resumeExpired(db, wallMs())) await this.#refresh()
     if (await this.#moves.stepOnce()) await this.#refresh()
     if (await this.#rebase.stepOnce(cache.members)) await this.#refresh()
     await settleHeardDepartures({ db, live, members: cache.members })

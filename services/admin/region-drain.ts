@@ -1,7 +1,8 @@
 /** What an operator asks of a region's life: drain it, bring it back, or certify that it is gone. */
 import { QuotaError } from '../../shared/errors.ts'
-import type { Trx } from '../../shared/postgres/plane.ts'
-import type { PlaneChange } from '../../shared/postgres/plane-change.ts'
+import type { ChangeContext } from '../../shared/postgres/audit.ts'
+import type { Db, Trx } from '../../shared/postgres/plane.ts'
+import { changePlane, type PlaneChange } from '../../shared/postgres/plane-change.ts'
 import {
   deleteCertificate,
   insertCertificate,
@@ -26,25 +27,59 @@ export interface CertificateBody {
 }
 
 /**
- * Begins to move the region's part of every limit to the others. Repeating it is harmless. Refused for the last
- * region that takes part: there is nobody to move the parts to.
+ * Begins to move the region's part of every limit to the others, until `resumesAt` where one is given. Of a region that
+ * is drained already only that time is changed, so repeating it is harmless. Refused for the last region that takes
+ * part: there is nobody to move the parts to.
  */
-export async function drainRegion(plane: PlaneChange, change: LifeChange): Promise<StoredRegion> {
+export async function drainRegion(
+  plane: PlaneChange,
+  change: LifeChange & { readonly resumesAt: Date | null },
+): Promise<StoredRegion> {
+  const { resumesAt } = change
   return await changeState(plane, change, async (trx, region) => {
-    if (region.state === 'draining' || region.state === 'drained') return null
+    if (region.state === 'draining' || region.state === 'drained') {
+      if (region.resumesAt?.getTime() === resumesAt?.getTime()) return null
+      return { state: region.state, resumesAt, action: 'region.drain', after: {} }
+    }
     refuseRemoving(region)
     await refuseLast(trx, region)
-    return { state: 'draining', action: 'region.drain', after: {} }
+    return { state: 'draining', resumesAt, action: 'region.drain', after: {} }
   })
 }
 
 /** Begins to move back what the splits give the region. Repeating it is harmless. */
-export async function resumeRegion(plane: PlaneChange, change: LifeChange): Promise<StoredRegion> {
+export async function resumeRegion(
+  plane: PlaneChange,
+  change: LifeChange,
+  action: 'region.resume' | 'region.expire' = 'region.resume',
+): Promise<StoredRegion> {
   return await changeState(plane, change, async (trx, region) => {
     if (region.state === 'active' || region.state === 'resuming') return null
     refuseRemoving(region)
     await deleteCertificate(trx, region.id)
-    return { state: 'resuming', action: 'region.resume', after: {} }
+    return { state: 'resuming', action, after: {} }
+  })
+}
+
+const EXPIRY: ChangeContext = {
+  actor: 'admin',
+  requestId: 'drain-ends',
+  reason: 'the time for which the region was to be drained is over',
+}
+
+/** Resumes the regions whose drain was for a time that is over at `nowMs`. True when there was one. */
+export async function resumeExpired(db: Db, nowMs: number): Promise<boolean> {
+  const isDue = ({ resumesAt }: StoredRegion): boolean =>
+    resumesAt !== null && resumesAt.getTime() <= nowMs
+  // Nothing is locked while none is due.
+  if (!(await listRegions(db)).some(isDue)) return false
+  return await changePlane(db, EXPIRY, async (plane) => {
+    // Another admin may have been faster, or an operator given it more time.
+    const due = (await listRegions(plane.trx)).filter(isDue)
+    for (const { id } of due) {
+      await resumeRegion(plane, { id, precondition: null }, 'region.expire')
+    }
+    return due.length > 0
   })
 }
 
@@ -73,6 +108,8 @@ export async function certifyRegion(
 
 interface StateChange {
   readonly state: RegionState
+  /** Left out: never by itself. */
+  readonly resumesAt?: Date | null
   readonly action: string
   readonly after: object
 }
@@ -87,8 +124,8 @@ async function changeState(
   if (precondition !== null) checkPrecondition(precondition, `region ${id}`, before)
   const change = await decide(trx, before)
   if (change === null) return before
-  const { state, action } = change
-  await setRegionState(trx, { id, state, revision: plane.takeRevision() })
+  const { state, resumesAt = null, action } = change
+  await setRegionState(trx, { id, state, resumesAt, revision: plane.takeRevision() })
   const region = await requireRegion(trx, id)
   const after = { ...region, ...change.after }
   plane.record({ action, objectKind: 'region', objectId: id, before, after })

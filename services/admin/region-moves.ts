@@ -111,7 +111,7 @@ export class RegionMoves {
       if (heardAtMs <= certifiedAt.getTime()) continue
       await deleteCertificate(trx, region)
       const revision = plane.takeRevision()
-      await setRegionState(trx, { id: region, state: 'draining', revision })
+      await setRegionState(trx, { id: region, state: 'draining', revision, resumesAt: null })
       record(plane, 'region.certificate-void', region, { before: certificate, after: null })
     }
   }
@@ -186,9 +186,10 @@ export class RegionMoves {
       return
     }
     const state: RegionState = region.state === 'draining' ? 'drained' : 'active'
-    await setRegionState(plane.trx, { id, state, revision: plane.takeRevision() })
+    const after = { ...region, state, revision: plane.takeRevision() }
+    await setRegionState(plane.trx, after)
     const action = state === 'drained' ? 'region.drained' : 'region.resumed'
-    record(plane, action, id, { before: region, after: { ...region, state } })
+    record(plane, action, id, { before: region, after })
   }
 }
 

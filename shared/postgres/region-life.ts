@@ -13,13 +13,22 @@ export interface Certificate {
   readonly certifiedAt: Date
 }
 
-/** Gives a region another state under a new revision of its own. */
+/** Gives a region another state under a new revision of its own; when it is to resume by itself comes with the state. */
 export async function setRegionState(
   trx: Trx,
-  change: { readonly id: RegionId; readonly state: RegionState; readonly revision: number },
+  change: {
+    readonly id: RegionId
+    readonly state: RegionState
+    readonly revision: number
+    readonly resumesAt: Date | null
+  },
 ): Promise<void> {
-  const { id, state, revision } = change
-  await trx.updateTable('regions').set({ state, revision }).where('id', '=', id).execute()
+  const { id, state, revision, resumesAt: resumes_at } = change
+  await trx
+    .updateTable('regions')
+    .set({ state, revision, resumes_at })
+    .where('id', '=', id)
+    .execute()
 }
 
 export async function listCertificates(db: Db): Promise<readonly Certificate[]> {

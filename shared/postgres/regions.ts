@@ -8,6 +8,8 @@ export interface StoredRegion {
   readonly state: RegionState
   readonly revision: number
   readonly registeredAt: Date
+  /** When a region that is draining or drained resumes by itself; null: not before it is told to. */
+  readonly resumesAt: Date | null
 }
 
 /** Every registered region in the order of their names; there are at most REGIONS_MAX. */
@@ -19,7 +21,12 @@ export async function listRegions(db: Db): Promise<readonly StoredRegion[]> {
     state: row.state,
     revision: row.revision,
     registeredAt: row.registered_at,
+    resumesAt: isAway(row.state) ? row.resumes_at : null,
   }))
+}
+
+function isAway(state: RegionState): boolean {
+  return state === 'draining' || state === 'drained'
 }
 
 export async function findRegion(db: Db, id: RegionId): Promise<StoredRegion | null> {

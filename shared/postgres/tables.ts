@@ -66,6 +66,7 @@ interface RegionsTable {
   readonly state: Generated<RegionState>
   readonly revision: number
   readonly registered_at: GeneratedAlways<Date>
+  readonly resumes_at: ColumnType<Date | null, undefined, Date | null>
 }
 
 interface RemovalsTable {

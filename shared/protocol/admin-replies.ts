@@ -153,6 +153,11 @@ export const regionReplySchema = z
     state: z.enum(['active', 'draining', 'drained', 'resuming', 'removing']),
     revision: whole,
     registeredAt: time,
+    resumesAt: time
+      .optional()
+      .describe(
+        'when a region that is drained for a time resumes by itself; absent: not before it is told to',
+      ),
     move: z
       .object({
         limitsLeft: whole.describe('limits of which the part is still to be moved'),

@@ -8,7 +8,9 @@ import {
   regionListSchema,
   regionReplySchema,
 } from '../../../shared/protocol/admin-replies.ts'
+import { EMERGENCY_TTL_SECONDS_MAX } from '../../../shared/protocol/emergency.ts'
 import { nameSchema } from '../../../shared/protocol/policy.ts'
+import { whole } from '../../../shared/protocol/policy-fields.ts'
 import { preconditionOf } from '../preconditions.ts'
 import { deleteRegion, putRegion, requireRegion } from '../region-changes.ts'
 import { certifyRegion, drainRegion, type LifeChange, resumeRegion } from '../region-drain.ts'
@@ -58,6 +60,22 @@ const certificateSchema = mendedBy(
     certifiedBy: 'give the name of the person who certifies it',
     reason: 'say why the region is removed',
     nothingInUse: 'make sure of it, then give true',
+  },
+)
+
+const drainSchema = mendedBy(
+  z
+    .strictObject({
+      ttlSeconds: whole(1, EMERGENCY_TTL_SECONDS_MAX)
+        .exactOptional()
+        .describe(
+          'after that many seconds it resumes by itself; left out: not before it is told to',
+        ),
+    })
+    .meta({ id: 'RegionDrain', examples: [{ ttlSeconds: 7_200 }] })
+    .nullish(),
+  {
+    ttlSeconds: `give a whole number of seconds from 1 to ${EMERGENCY_TTL_SECONDS_MAX}, or leave it out for a drain that lasts until the region is resumed or removed`,
   },
 )
 
@@ -160,12 +178,16 @@ function lifeRoutes(root: FastifyInstance, deps: AdminDeps): void {
       schema: {
         ...schema,
         summary:
-          'Move the part of a region in every limit to the others; its callers go on by loans',
+          'Move the part of a region in every limit to the others, for a time; its callers go on by loans',
+        body: drainSchema,
         response: answers,
       },
     },
     async (req, reply) => {
-      const change = changeOf(req.params.id, req.headers)
+      const { ttlSeconds } = req.body ?? {}
+      const resumesAt =
+        ttlSeconds === undefined ? null : new Date(deps.wallMs() + ttlSeconds * 1_000)
+      const change = { ...changeOf(req.params.id, req.headers), resumesAt }
       const context = contextOf(req, req.headers)
       const region = await changePlane(deps.db, context, (plane) => drainRegion(plane, change))
       return await answer(reply, { ...deps, db: dbOf(req, deps) }, region)

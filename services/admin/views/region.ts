@@ -10,13 +10,14 @@ export function regionReplyOf(
   health: RegionHealth,
   move: RegionReply['move'],
 ): RegionReply {
-  const { id, description, state, revision } = stored
+  const { id, description, state, revision, resumesAt } = stored
   return {
     id,
     description,
     state,
     revision,
     registeredAt: stored.registeredAt.toISOString(),
+    ...(resumesAt !== null && { resumesAt: resumesAt.toISOString() }),
     move,
     health,
   }

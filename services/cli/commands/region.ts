@@ -5,8 +5,10 @@ import {
   regionListSchema,
   regionReplySchema,
 } from '../../../shared/protocol/admin-replies.ts'
+import { EMERGENCY_TTL_SECONDS_MAX } from '../../../shared/protocol/emergency.ts'
 import { type AdminClient, parseReply } from '../admin-client.ts'
 import { regionPath } from '../arguments.ts'
+import { durationWithin } from '../durations.ts'
 import { CliError, EXIT } from '../errors.ts'
 import type { Io } from '../io.ts'
 import { outputFlags, show, type View, withOutput, withWatch } from '../output.ts'
@@ -25,6 +27,7 @@ import { addRegionLags } from './lags.ts'
 import { carryOut, tellDone } from './plan.ts'
 
 const listFlags = adminFlags.extend(outputFlags.shape)
+const drainFlags = writeFlags.extend({ for: z.number().optional() })
 const removeFlags = writeFlags.extend({
   certify: z.boolean().default(false),
   by: z.string().optional(),
@@ -38,8 +41,8 @@ export function addRegionCommand(program: Command, io: Io): void {
   addList(region, io)
   addRegister(region, io)
   addRegionLags(region, io)
-  addMove(region, io, 'drain', 'move the part of a region in every limit to the others')
-  addMove(region, io, 'resume', 'give a drained region its part back')
+  addDrain(region, io)
+  addResume(region, io)
   addRemove(region, io)
 }
 
@@ -75,10 +78,11 @@ function addList(region: Command, io: Io): void {
 }
 
 /** How a region does, and what it was asked for if that is not to stay. */
-function stateOf({ health, state, move }: RegionReply): string {
+function stateOf({ health, state, move, resumesAt }: RegionReply): string {
   const doing = health.isReporting ? (health.isRecovering ? 'recovering' : 'reporting') : 'silent'
   const left = move === null || move.limitsLeft === 0 ? '' : `, ${move.limitsLeft} limits left`
-  return state === 'active' ? doing : `${state}${left} (${doing})`
+  const end = resumesAt === undefined ? '' : ` until ${resumesAt}`
+  return state === 'active' ? doing : `${state}${end}${left} (${doing})`
 }
 
 function addRegister(region: Command, io: Io): void {
@@ -121,20 +125,56 @@ async function planRegistrations(
   }
 }
 
-function addMove(region: Command, io: Io, name: 'drain' | 'resume', what: string): void {
+function addDrain(region: Command, io: Io): void {
   const command = region
-    .command(name)
+    .command('drain')
     .argument('<region>', 'name of the region')
-    .description(what)
+    .description('move the part of a region in every limit to the others')
+    .option(
+      '--for <time>',
+      'it resumes by itself after this time, such as 90s, 15m, 2h or 1d, at most 7d; left out: not before it is told to',
+      durationWithin(EMERGENCY_TTL_SECONDS_MAX),
+    )
+    .action(async (id: string, options: unknown) => {
+      const flags = drainFlags.parse(options)
+      const body = flags.for === undefined ? {} : { body: { ttlSeconds: flags.for } }
+      const request = { method: 'POST', path: `${regionPath(id)}/drain`, ...body } as const
+      await carryOut(adminOf(flags, io), request, flags, io, (reply) => {
+        const drained = parseReply(regionReplySchema, reply)
+        tellDone(io, flags, { region: drained }, drainLines(drained))
+      })
+    })
+  withExamples(withWriteFlags(command), [
+    'quotaplane region drain eu-west-1 --for 2h --reason "work on the site"',
+    'quotaplane region drain eu-west-1 --for 2h --dry-run',
+    'quotaplane region drain eu-west-1 --reason "moving to eu-west-2"',
+  ])
+}
+
+/** What somebody must know who drains a region: how it ends. */
+function drainLines(region: RegionReply): string {
+  const { id, resumesAt } = region
+  const end =
+    resumesAt === undefined
+      ? `it stays so until quotaplane region resume ${id}; quotaplane region drain ${id} --for 2h lets it resume by itself`
+      : `it resumes by itself at ${resumesAt}, or by quotaplane region resume ${id}`
+  return `${stateLine(region)}\n${end}`
+}
+
+function addResume(region: Command, io: Io): void {
+  const command = region
+    .command('resume')
+    .argument('<region>', 'name of the region')
+    .description('give a drained region its part back')
     .action(async (id: string, options: unknown) => {
       const flags = writeFlags.parse(options)
-      const request = { method: 'POST', path: `${regionPath(id)}/${name}` } as const
+      const request = { method: 'POST', path: `${regionPath(id)}/resume` } as const
       await carryOut(adminOf(flags, io), request, flags, io, (body) => tell(io, flags, body))
     })
   withExamples(withWriteFlags(command), [
-    `quotaplane region ${name} eu-west-1`,
-    `quotaplane region ${name} eu-west-1 --dry-run`,
-    `quotaplane region ${name} eu-west-1 --reason "work on the site"`,
+    'quotaplane region resume eu-west-1',
+    'quotaplane region resume eu-west-1 --dry-run',
+    'quotaplane region resume eu-west-1 --reason "work is done"',
   ])
 }
 
@@ -180,6 +220,9 @@ function certificateOf({ by, reason }: z.infer<typeof removeFlags>): object {
 
 function tell(io: Io, flags: { readonly json: boolean }, body: unknown): void {
   const region = parseReply(regionReplySchema, body)
-  const line = `${region.id} is ${stateOf(region)}: quotaplane region list shows how far it is`
-  tellDone(io, flags, { region }, line)
+  tellDone(io, flags, { region }, stateLine(region))
+}
+
+function stateLine(region: RegionReply): string {
+  return `${region.id} is ${stateOf(region)}: quotaplane region list shows how far it is`
 }

@@ -131,6 +131,58 @@ describe('a region that is drained', () => {
     expect(await read(AP)).toMatchObject({ state: 'active' })
   })
 
+  it('for a time resumes by itself when that is over, once, with an entry in the audit', async () => {
+    const drain = (body?: object) => admin.call('POST', `/v1/regions/${AP}/drain`, body)
+    const asked = await drain({ ttlSeconds: 60 })
+    const resumesAt = new Date(admin.clock.nowMs + 60_000).toISOString()
+    expect(asked.body).toMatchObject({ state: 'draining', resumesAt })
+    await admin.follower.stepOnce()
+    await adopt(2, US, EU, AP)
+    expect(await read(AP)).toMatchObject({ state: 'drained', resumesAt })
+    await pass(59_999)
+    expect(await read(AP)).toMatchObject({ state: 'drained' })
+    await pass(1)
+    expect(await read(AP)).toMatchObject({ state: 'resuming' })
+    expect(await read(AP)).not.toHaveProperty('resumesAt')
+    await adopt(3, US, EU, AP)
+    await pass(60_000)
+    expect(await read(AP)).toMatchObject({ state: 'active', move: null })
+    const path = `/v1/audit?objectKind=region&objectId=${AP}`
+    const { items } = (await admin.call('GET', path)).body
+    expect(items).toMatchObject([
+      { action: 'region.resumed' },
+      {
+        action: 'region.expire',
+        actor: 'admin',
+        before: { resumesAt },
+        after: { resumesAt: null },
+      },
+      { action: 'region.drained' },
+      { action: 'region.drain', after: { state: 'draining', resumesAt } },
+      { action: 'region.create' },
+    ])
+    for (const [at, { before }] of items.slice(0, -1).entries())
+      expect(before, items[at].action).toEqual(items[at + 1].after)
+  })
+
+  it('is given more time, or no end, by draining it again, and the same again changes nothing', async () => {
+    const drain = (body?: object) => admin.call('POST', `/v1/regions/${AP}/drain`, body)
+    const first = await drain({ ttlSeconds: 60 })
+    expect((await drain({ ttlSeconds: 60 })).body.revision).toBe(first.body.revision)
+    const later = await drain({ ttlSeconds: 120 })
+    expect(later.body.revision).toBeGreaterThan(first.body.revision)
+    await pass(60_000)
+    expect(await read(AP)).toMatchObject({ state: 'draining' })
+    expect((await drain()).body).not.toHaveProperty('resumesAt')
+    await pass(7 * 86_400_000)
+    expect(await read(AP)).toMatchObject({ state: 'draining' })
+    for (const ttlSeconds of [0, 1.5, 8 * 86_400, '60', null]) {
+      const { status, body } = await drain({ ttlSeconds })
+      expect([status, body.errors[0].field]).toEqual([400, 'ttlSeconds'])
+      expect(body.errors[0].fix).toContain('or leave it out')
+    }
+  })
+
   it('needs no adoption of a long window, whose parts are pinned when it begins', async () => {
     const split = { [AP]: 100 }
     const long = { name: 'per-day', algorithm: 'fixed_window', windowMs: 86_400_000, split }

@@ -50,4 +50,17 @@ describe('quotaplane region register', () => {
     const { items } = (await admin.call('GET', '/v1/audit?limit=1')).body
     expect(items[0]).toMatchObject({ objectId: 'eu-west-1', reason: 'work on the site' })
   })
+
+  it('says how a drain ends: by itself after --for, and otherwise by which command', async () => {
+    await run('region', 'register', 'us-east-1', 'ap-south-1')
+    const open = await run('region', 'drain', 'ap-south-1')
+    expect(open.out).toContain('it stays so until quotaplane region resume ap-south-1')
+    const ended = await run('region', 'drain', 'ap-south-1', '--for', '2h')
+    const { resumesAt } = (await admin.call('GET', '/v1/regions/ap-south-1')).body
+    expect(Date.parse(resumesAt)).toBe(admin.clock.nowMs + 7_200_000)
+    expect(ended.out).toContain(`it resumes by itself at ${resumesAt}`)
+    expect((await run('region', 'list')).out).toContain(`until ${resumesAt}`)
+    const refused = await run('region', 'drain', 'ap-south-1', '--for', '8d')
+    expect([refused.exitCode, refused.err]).toEqual([2, expect.stringContaining('at most 7d')])
+  })
 })

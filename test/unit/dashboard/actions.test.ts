@@ -91,6 +91,15 @@ describe('what the page sends', () => {
     expect(refusalFor(caller, { scope: 'quota:write' })).toBeNull()
   })
 
+  it('drains a region for an hour unless somebody chooses otherwise, and resumes it without more words', () => {
+    const region = { id: 'eu', revision: 1 } as RegionReply
+    const drain = moveRegion(region, 'drain')
+    const shown = Object.fromEntries(drain.fields.map(({ name, value }) => [name, value]))
+    expect(drain.change(shown, 'because', noApi)).toMatchObject({ body: { ttlSeconds: 3_600 } })
+    expect(drain.change({ for: '' }, 'because', noApi)).not.toHaveProperty('body')
+    expect(moveRegion(region, 'resume').change({}, 'because', noApi)).not.toHaveProperty('body')
+  })
+
   it('says how a token is made by a command that there is', async () => {
     const plane = await serve((_turn, res) => res.writeHead(400).end('{}'))
     try {

@@ -160,6 +160,12 @@ export function endEmergency({ id, kind, domain, policy }: EmergencyReply): Acti
   }
 }
 
+const DRAIN_FOR: Field = {
+  ...FOR,
+  options: [...(FOR.options ?? []), ['', 'until it is resumed']],
+  help: 'Then it resumes by itself.',
+}
+
 export function moveRegion(region: RegionReply, verb: 'drain' | 'resume'): Action {
   return {
     title: verb === 'drain' ? `Drain ${region.id}` : `Resume ${region.id}`,
@@ -169,10 +175,11 @@ export function moveRegion(region: RegionReply, verb: 'drain' | 'resume'): Actio
         : 'Moves back what the splits give it.',
     scope: 'quota:admin',
     isOfPlane: true,
-    fields: [],
-    change: (_values, reason) => ({
+    fields: verb === 'drain' ? [DRAIN_FOR] : [],
+    change: (values, reason) => ({
       method: 'POST',
       path: `/v1/regions/${encodeURIComponent(region.id)}/${verb}`,
+      ...(values['for'] && { body: { ttlSeconds: Number(values['for']) } }),
       ifMatch: region.revision,
       reason,
     }),

@@ -4,7 +4,7 @@ import type { LagsReply } from '../../../../shared/protocol/reading-replies.ts'
 import { moveRegion } from '../data/actions.ts'
 import type { Api } from '../data/admin-calls.ts'
 import type { Caller } from '../data/caller.ts'
-import { age, compact } from '../data/format.ts'
+import { age, compact, dayAndTime } from '../data/format.ts'
 import type { LiveState } from '../data/live-state.ts'
 import { isSilent } from '../data/sums.ts'
 import { ActionButton, useAction } from './action-button.tsx'
@@ -41,6 +41,7 @@ export function RegionColumn(props: {
       <h3>{region.region}</h3>
       <Status tone={tone}>{word}</Status>
       {stored?.move && <Move region={stored} move={stored.move} />}
+      {stored?.resumesAt && <p class="hint">resumes by itself at {dayAndTime(stored.resumesAt)}</p>}
       <dl>
         <dt>Admitted a second</dt>
         <dd>{rate === null ? '–' : compact(rate.admitted)}</dd>
