@@ -177,10 +177,9 @@ class Conversion {
     const { descriptor, file } = source
     const { isShadow, isQuota, place } = descriptor
     if (isQuota && !isShadow) {
-      this.#note(
-        { ...place, file, field: `${place.field}.quota_mode` },
-        'is kept as a shadow: the check passes, and its status does not say over limit',
-      )
+      const message =
+        'there, a check is denied once all its descriptors in quota mode are over their limits; here it is kept as a shadow, which denies nothing'
+      this.#leftOut.push({ ...place, file, field: `${place.field}.quota_mode`, message })
     }
     const limits = [
       importedLimit({

@@ -96,14 +96,12 @@ descriptors:
   - key: service
     descriptors:
       - {key: user, value: user-a, shadow_mode: true, rate_limit: {requests_per_unit: 1, unit: second}}
-      - {key: user, value: user-b, rate_limit: {requests_per_unit: 2, unit: second}}
-      - {key: user, value: user-c, quota_mode: yes, rate_limit: {requests_per_unit: 1, unit: week}}`,
+      - {key: user, value: user-b, rate_limit: {requests_per_unit: 2, unit: minute}}`,
     ],
     descriptors: [
       ['service=auth', 'user=user-a'],
       ['service=auth', 'user=user-b'],
       ['service=mail', 'user=user-b'],
-      ['service=auth', 'user=user-c'],
       ['service=auth', 'user=user-d'],
     ],
   },

@@ -51,7 +51,10 @@ export class EnvoyReference {
     this.#domains = domains
   }
 
-  /** Allowed unless some descriptor's limit is spent; what is denied spends nothing. */
+  /**
+   * Allowed unless some descriptor's limit is spent, or those of all descriptors in quota mode are where there are any;
+   * what is denied spends nothing.
+   */
   decide(domain: string, descriptors: readonly Entries[], nowMs: number): boolean {
     const found = descriptors.flatMap((entries) => this.limitOf(domain, entries) ?? [])
     const names = found.flatMap(({ descriptor }) =>
@@ -59,15 +62,18 @@ export class EnvoyReference {
     )
     const enforced = found.filter(({ descriptor }) => isEnforced(descriptor, names))
     const counts = new Map<string, number>()
-    let allowed = true
+    let isOverSome = false
+    const quotas: boolean[] = []
     for (const { descriptor, counted } of enforced) {
       const { unit, requests_per_unit: limit = 0 } = descriptor.rate_limit ?? {}
       const seconds = SECONDS[String(unit).toLowerCase()] ?? Number.NaN
       const key = JSON.stringify([domain, counted, Math.floor(nowMs / (1_000 * seconds))])
       const count = 1 + (counts.get(key) ?? this.#counts.get(key) ?? 0)
       counts.set(key, count)
-      allowed &&= count <= limit
+      if (descriptor.quota_mode === true) quotas.push(count > limit)
+      else isOverSome ||= count > limit
     }
+    const allowed = !isOverSome && (quotas.length === 0 || quotas.includes(false))
     if (allowed) for (const [key, count] of counts) this.#counts.set(key, count)
     return allowed
   }
@@ -97,9 +103,9 @@ function branchOf(level: readonly Yaml[], key: string, joined: string): Yaml | u
 }
 
 function isEnforced(descriptor: Yaml, replaced: readonly string[]): boolean {
-  const { rate_limit: limit, shadow_mode: isShadow, quota_mode: isQuota } = descriptor
+  const { rate_limit: limit, shadow_mode: isShadow } = descriptor
   if (limit === undefined || limit.unlimited === true) return false
-  return isShadow !== true && isQuota !== true && !replaced.includes(limit.name ?? '')
+  return isShadow !== true && !replaced.includes(limit.name ?? '')
 }
 
 function composite({ key, value }: Yaml): string {

@@ -170,6 +170,30 @@ descriptors:
     expect(renamed.leftOut).toHaveLength(1)
   })
 
+  it('leaves out quota mode, whose limits deny there once all of a check are over, and here nothing', () => {
+    const text = `domain: quotas
+descriptors:
+  - {key: user, quota_mode: yes, rate_limit: {unit: day, requests_per_unit: 1}}
+  - {key: plan, quota_mode: yes, rate_limit: {unit: day, requests_per_unit: 3}}
+  - {key: watched, quota_mode: yes, shadow_mode: yes, rate_limit: {unit: day, requests_per_unit: 1}}`
+    const { policies, leftOut } = envoyPolicies(filesOf([text]), options)
+    expect(leftOut.map(({ line, field }) => `${line} ${field}`)).toEqual([
+      '3 descriptors[0].quota_mode',
+      '4 descriptors[1].quota_mode',
+    ])
+    const documents = policies.map((policy) => ({ document: policyDocumentSchema.parse(policy) }))
+    const reference = new EnvoyReference([text])
+    const plane = new TwinPlane(documents, 'whole')
+    const asked = [['user=ann'], ['plan=free']].map(entriesOf)
+    const check = { region: 'here', domain: 'quotas', cost: 1, nowMs: 0 }
+    const here = [1, 2, 3, 4].map(
+      () => plane.check({ ...check, descriptors: asked.map((entries) => ({ entries })) }).allowed,
+    )
+    const there = [1, 2, 3, 4].map(() => reference.decide('quotas', asked, 0))
+    expect(there).toEqual([true, true, true, false])
+    expect(here).toEqual([true, true, true, true])
+  })
+
   it('is the same whenever it is imported again, each policy under its own name', () => {
     const long = 'x'.repeat(90)
     const text = `domain: names
