@@ -4,8 +4,7 @@
  *
  * The region's part of a limit is divided by the enforcers that were last known to be alive, so that they admit no more
  * together than the region would have. It begins full when the outage does: beside what Redis had admitted before, up
- * to one burst or window of the region's share may pass once. What memory cannot hold is denied: windows of a day and
- * more, and concurrency, whose tokens nobody could give back.
+ * to one burst or window of the region's share may pass once. What memory cannot hold (`isHeldInMemory`) is denied.
  */
 import {
   allows,
@@ -15,6 +14,7 @@ import {
 } from '../../shared/core/algorithms/algorithm.ts'
 import { algorithmOf } from '../../shared/core/algorithms/registry.ts'
 import { type Decision, decideWithoutStore } from '../../shared/core/decision.ts'
+import { isHeldInMemory } from '../../shared/core/enforced.ts'
 import type { RegionLimit } from '../../shared/core/policy.ts'
 import type { CheckTarget } from '../../shared/core/ports.ts'
 import type { Clock } from '../../shared/runtime/clock.ts'
@@ -24,8 +24,6 @@ import type { Clock } from '../../shared/runtime/clock.ts'
  * others do not make an exhausted one forget.
  */
 const GENERATION_COUNTERS_MAX = 10_000
-
-const DAY_MS = 86_400_000
 
 interface Local {
   readonly version: number
@@ -98,9 +96,4 @@ export class LocalLimits {
     }
     this.#young.set(counter, local)
   }
-}
-
-function isHeldInMemory(limit: RegionLimit): boolean {
-  const isLong = limit.calendar !== null || limit.windowMs >= DAY_MS
-  return !isLong && limit.algorithm !== 'concurrency'
 }

@@ -1,5 +1,5 @@
 /** How a limit is held: what its policy's mode and its window make of it. */
-import { isLongWindow, type WindowRule } from './stock/stock-limit.ts'
+import { isLongWindow, STOCK_WINDOW_MS_MIN, type WindowRule } from './stock/stock-limit.ts'
 import { TOKENS_MAX } from './units.ts'
 
 export interface ModeRule {
@@ -21,6 +21,16 @@ export type Holding = 'share' | 'stock' | 'estimate'
 export function holdingOf(policy: ModeRule, limit: HeldLimit): Holding {
   if (policy.mode === 'eventual') return 'estimate'
   return limit.algorithm === 'fixed_window' && isLongWindow(limit) ? 'stock' : 'share'
+}
+
+/**
+ * Whether an enforcer's memory can decide of a limit while Redis cannot (`onStoreFailure: local`); what it cannot is
+ * denied. A day's tokens may be spent already, a calendar's window is Redis' to name, and what is held can be given
+ * back to nobody.
+ */
+export function isHeldInMemory({ algorithm, windowMs, calendar }: HeldLimit): boolean {
+  const isLong = (calendar ?? null) !== null || windowMs >= STOCK_WINDOW_MS_MIN
+  return !isLong && algorithm !== 'concurrency'
 }
 
 /**

@@ -4,6 +4,7 @@
  */
 import { splitBase } from '../core/base-split.ts'
 import { partTokens } from '../core/counter-parts.ts'
+import { isHeldInMemory } from '../core/enforced.ts'
 import { hasBurst, type RegionId } from '../core/policy.ts'
 import { shareBurst, shareTokens } from '../core/units.ts'
 import type { InputProblem } from '../errors.ts'
@@ -22,6 +23,7 @@ export interface PolicyReview {
 export function reviewPolicy(document: PolicyDocument, members: readonly RegionId[]): PolicyReview {
   const warnings: InputProblem[] = []
   const refusals: InputProblem[] = []
+  warnings.push(...localWarnings(document))
   for (const [index, limit] of document.limits.entries()) {
     const field = `limits[${index}]`
     warnings.push(...promiseWarnings(document, limit, field))
@@ -34,6 +36,25 @@ export function reviewPolicy(document: PolicyDocument, members: readonly RegionI
     else warnings.push(warning)
   }
   return { warnings, refusals }
+}
+
+/** `local` sounds as if it went on with every limit; a check with one that memory cannot hold is denied whole. */
+function localWarnings({ onStoreFailure, limits }: PolicyDocument): readonly InputProblem[] {
+  if (onStoreFailure !== 'local') return []
+  const denied = limits.filter(
+    ({ algorithm, windowMs = 0, calendar = null }) =>
+      !isHeldInMemory({ algorithm, windowMs, calendar }),
+  )
+  if (denied.length === 0) return []
+  const names = listed(denied.map(({ name }) => name))
+  const rest = denied.length < limits.length
+  return [
+    {
+      field: 'onStoreFailure',
+      message: `"local" denies every check of this policy while Redis is away, as memory cannot hold ${names}: windows of a calendar or of a day and more, and concurrency`,
+      fix: `use "allow" or "deny"${rest ? `, or move ${names} to a policy of its own` : ''}`,
+    },
+  ]
 }
 
 function promiseWarnings(
@@ -116,8 +137,8 @@ function smallParts(
   return { warning, isRefusable }
 }
 
-/** The first few by name; a plane may have many regions. */
-function listed(regions: readonly RegionId[]): string {
-  const shown = regions.slice(0, 5).join(', ')
-  return regions.length > 5 ? `${shown} and ${regions.length - 5} more` : shown
+/** The first few by name; a plane may have many regions, and a policy many limits. */
+function listed(all: readonly string[]): string {
+  const shown = all.slice(0, 5).join(', ')
+  return all.length > 5 ? `${shown} and ${all.length - 5} more` : shown
 }

@@ -51,6 +51,43 @@ describe('reviewPolicy', () => {
     expect(review({ capacity: 1 }, { mode: 'eventual' })).toEqual({ warnings: [], refusals: [] })
   })
 
+  it('warns of local where memory cannot hold a limit, which then denies every check while Redis is away', () => {
+    const denied = [
+      { windowMs: 86_400_000 },
+      { windowMs: undefined, calendar: { unit: 'month', timeZone: 'UTC' } },
+      { algorithm: 'concurrency', windowMs: undefined, holdMs: 1_000 },
+    ]
+    for (const limit of denied) {
+      expect(review(limit, { onStoreFailure: 'local' }).warnings, JSON.stringify(limit)).toEqual([
+        {
+          field: 'onStoreFailure',
+          message:
+            '"local" denies every check of this policy while Redis is away, as memory cannot hold l: windows of a calendar or of a day and more, and concurrency',
+          fix: 'use "allow" or "deny"',
+        },
+      ])
+      expect(review(limit, { onStoreFailure: 'deny' }).warnings).toEqual([])
+    }
+    expect(review({ windowMs: 86_399_999 }, { onStoreFailure: 'local' }).warnings).toEqual([])
+  })
+
+  it('names of several limits those that local denies, and moving them as a way out', () => {
+    const limit = { algorithm: 'fixed_window', capacity: 100, split: SPLIT }
+    const limits = [
+      { ...limit, name: 'per-minute', windowMs: 60_000 },
+      { ...limit, name: 'per-day', windowMs: 86_400_000 },
+    ]
+    const head = { domain: 'api', name: 'p', match: [{ key: 'tenant' }], onStoreFailure: 'local' }
+    const document = policyDocumentSchema.parse({ ...head, limits })
+    expect(reviewPolicy(document, MEMBERS).warnings).toMatchObject([
+      {
+        field: 'onStoreFailure',
+        message: expect.stringContaining('memory cannot hold per-day:'),
+        fix: 'use "allow" or "deny", or move per-day to a policy of its own',
+      },
+    ])
+  })
+
   it('only warns where the limit would be enough and its split makes a part too small', () => {
     const { warnings, refusals } = review({ capacity: 10, split: { a: 97, b: 2, c: 1 } })
     expect(refusals).toEqual([])
