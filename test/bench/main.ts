@@ -17,6 +17,7 @@ import { metricsCost } from './metrics-cost.ts'
 import { policyMatch } from './policy-match.ts'
 import { scrape } from './scrape.ts'
 import { outcomeOf } from './targets.ts'
+import { tracingCost, tracingCostAll } from './tracing-cost.ts'
 
 const BENCHES: Readonly<Record<string, () => Promise<Prepared>>> = {
   'distinct-keys': distinctKeys,
@@ -28,6 +29,8 @@ const BENCHES: Readonly<Record<string, () => Promise<Prepared>>> = {
   'grpc-check': grpcCheck,
   'grpc-check-p99': grpcCheckP99,
   'metrics-cost': metricsCost,
+  'tracing-cost': tracingCost,
+  'tracing-cost-all': tracingCostAll,
   scrape,
   heap,
   'key-memory': keyMemory,
