@@ -39,6 +39,8 @@ export class RedisCluster {
   readonly #options: RedisClusterOptions
   readonly #nodes = new Map<string, Redis>()
   readonly #readying = new Map<Redis, Promise<unknown>>()
+  /** Nodes that could be called once. */
+  readonly #reached = new WeakSet<Redis>()
   #owners: string[] = []
   #topology: readonly ClusterNode[] = []
   #looking: Promise<void> | null = null
@@ -50,9 +52,12 @@ export class RedisCluster {
     this.#options = options
   }
 
-  /** Looks at the cluster for the first time; a lasting one goes on looking if that fails. */
+  /**
+   * Looks at the cluster for the first time; a lasting one goes on looking if that fails. A single one has then a
+   * connection to each master: a call finds it there, whichever node it is for, or fails because it has ended.
+   */
   async connect(): Promise<void> {
-    if (this.#options.connection === 'single') await this.look()
+    if (this.#options.connection === 'single') await this.masters()
     else this.#lookSoon(0)
   }
 
@@ -212,17 +217,22 @@ export class RedisCluster {
     if (at === null || this.#isClosed) throw new Error('Connection is closed.')
     const node = createNode(this.#options, at, this.#options.connection)
     this.#nodes.set(address, node)
-    node.on('ready', () => this.#options.onReady?.())
-    node.on('close', () => this.#lost(address))
+    node.on('ready', () => {
+      this.#reached.add(node)
+      this.#options.onReady?.()
+    })
+    node.on('close', () => this.#lost(address, node))
     if (this.#options.connection === 'single') node.connect().catch(ignored)
     return node
   }
 
   /** A node that was let go on purpose is none of this cluster any more. */
-  #lost(address: string): void {
-    if (this.#isClosed || !this.#nodes.has(address)) return
-    if (this.#options.connection === 'single') this.disconnect()
-    else this.#lookSoon(LOOK_MS_MIN)
+  #lost(address: string, node: Redis): void {
+    if (this.#isClosed || this.#nodes.get(address) !== node) return
+    if (this.#options.connection === 'lasting') this.#lookSoon(LOOK_MS_MIN)
+    else if (this.#reached.has(node)) this.disconnect()
+    // Nothing was ever sent to it, so nothing is in doubt: the next address may lead to the cluster.
+    else this.#nodes.delete(address)
   }
 }
 

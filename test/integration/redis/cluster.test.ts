@@ -10,6 +10,7 @@ import { createPolicyReader } from '../../../shared/redis/policy-reader.ts'
 import { openRegionRedis, type RegionRedis } from '../../../shared/redis/region-redis.ts'
 import { connectRegionStore } from '../../../shared/redis/region-store.ts'
 import { systemClock } from '../../../shared/runtime/clock.ts'
+import { freePorts } from '../../support/free-ports.ts'
 import { type RedisClusterServers, startRedisCluster } from '../../support/redis-cluster-servers.ts'
 import { aLimit, policyOf, shareOf } from '../../support/redis-region.ts'
 import { LOGINS } from '../../support/redis-users.ts'
@@ -103,6 +104,20 @@ describe('a region on a Redis Cluster', () => {
     expect(share?.[1]).toBe('written')
     const roll = createEnforcerRoll({ redis })
     expect(await roll.beat({ id: 'one', name: 'one', version, revision: 1 } as never)).toBe(1)
+  })
+
+  it('is found by its daemon whichever node is named first, be that one away', async () => {
+    const ports = servers.masters.map(({ port }) => port)
+    const [nobody = 0] = await freePorts(1)
+    const orders = [...ports.map((port) => [port, ...ports]), [nobody, ...ports]]
+    for (const order of orders) {
+      const url = `redis+cluster://${order.map((port) => `127.0.0.1:${port}`).join(',')}`
+      const login = LOGINS.sync
+      const store = await connectRegionStore({ url, login, region: 'here', clock: systemClock })
+      expect(await store.claimLeadership(url, 1)).toBe(true)
+      await store.releaseLeadership(url)
+      await store.close()
+    }
   })
 
   it('counts each check exactly once while slots move under load (B091)', async () => {
