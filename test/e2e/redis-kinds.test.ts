@@ -1,126 +1,49 @@
-import { join } from 'node:path'
-import { Agent, request } from 'undici'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { bucketExcess } from '../../services/cli/demo/reference-bucket.ts'
 import {
   counterName,
   SLOT_GROUP_TAGS,
   SLOT_GROUPS,
   slotGroup,
 } from '../../shared/core/counter-id.ts'
-import { partGroup } from '../../shared/core/counter-parts.ts'
-import type { RegionPolicySpec } from '../../shared/core/policy.ts'
-import type { RegionStore } from '../../shared/core/ports.ts'
+import type { Policy } from '../../shared/core/policy.ts'
+import { POOL_UNITS } from '../../shared/core/units.ts'
 import { keySlot } from '../../shared/redis/key-slot.ts'
-import { GROUP_KEYS } from '../../shared/redis/keys.ts'
-import { connectRegionStore } from '../../shared/redis/region-store.ts'
-import { PACKAGE_ROOT } from '../../shared/runtime/assets.ts'
-import { systemClock } from '../../shared/runtime/clock.ts'
-import { aLimit, aPolicy } from '../integration/enforcer/region.ts'
-import { type RedisClusterServers, startRedisCluster } from '../support/redis-cluster-servers.ts'
+import { GROUP_KEYS, REGION_KEYS } from '../../shared/redis/keys.ts'
+import { aPolicy } from '../support/memory-plane.ts'
+import {
+  type ClusterMember,
+  type RedisClusterServers,
+  startRedisCluster,
+} from '../support/redis-cluster-servers.ts'
 import { type SentinelServers, startSentinel } from '../support/sentinel-servers.ts'
-import { type ServerProcess, startServer } from '../support/server-process.ts'
+import { type Answer, type Load, REGION, RegionProcesses } from './region-processes.ts'
 
-/** The enforcer as it is started, on a Redis of several processes; its daemon's part is played by the daemon's store. */
+/** A region's daemon and enforcer as they are started, on a Redis of several processes. */
 
-const MAIN = join(PACKAGE_ROOT, 'dist/services/enforcer/main.js')
 const SHARDS = 4
+const SLOTS = 16_384
+const REGION_SLOT = keySlot(REGION_KEYS.region)
 
-const wide = { algorithm: 'fixed_window', windowMs: 3_600_000 } as const
-const limit = aLimit({ ...wide, capacity: 1_000_000 })
-const hot = aLimit({ ...wide, capacity: 25, burst: 25, nominal: 25 * SHARDS, shards: SHARDS })
-const policies: readonly RegionPolicySpec[] = [
-  { ...aPolicy({ name: 'tenants', onStoreFailure: 'deny' }), limits: [limit] },
-  aPolicy({ name: 'a', match: [{ key: 'a' }], limits: [{ ...wide, capacity: 100 }] }),
-  aPolicy({ name: 'b', match: [{ key: 'b' }], limits: [{ ...wide, capacity: 5 }] }),
-  { ...aPolicy({ name: 'hot', match: [{ key: 'hot' }] }), limits: [hot] },
+/** Ends at midnight and at noon. */
+const wide = { algorithm: 'fixed_window', windowMs: 12 * 3_600_000 } as const
+const flow = { algorithm: 'token_bucket', capacity: 100, windowMs: 1_000, burst: 20 } as const
+
+/** Checks a second of one tenant: more than its limit, and less than would be leased. */
+const OFFERED = 200
+
+let ids = 0
+const policy = (change: Parameters<typeof aPolicy>[0]): Policy =>
+  aPolicy({ id: ++ids, base: { [REGION]: POOL_UNITS }, ...change })
+
+const policies: readonly Policy[] = [
+  policy({ ...wide, name: 'tenants', capacity: 1_000_000 }),
+  policy({ ...wide, name: 'a', match: [{ key: 'a' }], capacity: 100 }),
+  policy({ ...wide, name: 'b', match: [{ key: 'b' }], capacity: 5 }),
+  policy({ ...wide, name: 'hot', match: [{ key: 'hot' }], capacity: 100, shards: SHARDS }),
+  policy({ ...flow, name: 'flow', match: [{ key: 'flow' }] }),
+  policy({ ...flow, name: 'open', match: [{ key: 'open' }], onStoreFailure: 'allow' }),
 ]
-
-interface Answer {
-  readonly allowed: boolean
-  readonly degraded: boolean
-  readonly decisions: readonly { readonly remaining: number | null; readonly limit: number }[]
-}
-
-/** An enforcer's process, and the store of its region's daemon. */
-class Running {
-  readonly #redisUrl: string
-  #daemon: RegionStore | undefined
-  #process: ServerProcess | undefined
-  #url = ''
-  readonly #agent = new Agent({ connections: 8 })
-  /** By limit and window: a reading tells of those that changed. */
-  readonly #kept = new Map<string, number>()
-
-  constructor(redisUrl: string) {
-    this.#redisUrl = redisUrl
-  }
-
-  get daemon(): RegionStore {
-    if (this.#daemon === undefined) throw new Error('the daemon has not started')
-    return this.#daemon
-  }
-
-  /** What a daemon does that finds nothing: a new incarnation. */
-  async boot(incarnation: number): Promise<void> {
-    await this.#daemon?.close().catch(() => {})
-    const at = { url: this.#redisUrl, region: 'us-east-1', clock: systemClock }
-    this.#daemon = await connectRegionStore(at)
-    const opened = await this.#daemon.open()
-    if (opened.scriptsLoaded) throw new Error('an earlier daemon still serves')
-    await this.#daemon.begin({ incarnation, levels: 'full', recovering: false })
-    const plane = { revision: incarnation, members: ['us-east-1'], plane: [] }
-    await this.#daemon.writePolicies({ ...plane, region: policies, recovering: false })
-    await this.#daemon.serve()
-  }
-
-  async start(): Promise<void> {
-    const env = {
-      PATH: process.env['PATH'],
-      REGION: 'us-east-1',
-      REDIS_URL: this.#redisUrl,
-      REDIS_DEADLINE_MS: '2000',
-      ENFORCER_PORT: '0',
-      ENFORCER_GRPC_PORT: '0',
-    }
-    this.#process = await startServer(process.execPath, [MAIN], '"msg":"listening"', { env })
-    this.#url = /"url":"([^"]+)"/.exec(this.#process.log())?.[1] ?? ''
-    await vi.waitFor(async () => expect(await this.isReady()).toBe(true), 20_000)
-  }
-
-  async isReady(): Promise<boolean> {
-    return (await fetch(`${this.#url}/readyz`)).status === 200
-  }
-
-  async check(...entries: readonly (readonly [string, string])[]): Promise<Answer> {
-    return await this.ask(entries, 1)
-  }
-
-  async ask(entries: readonly (readonly [string, string])[], cost: number): Promise<Answer> {
-    const descriptors = entries.map(([key, value]) => ({ entries: [{ key, value }] }))
-    const reply = await request(`${this.#url}/v1/check`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ domain: 'api', descriptors, cost }),
-      dispatcher: this.#agent,
-    })
-    return (await reply.body.json()) as Answer
-  }
-
-  /** Tokens that Redis counted as admitted, all limits and slot groups together, less those that came back. */
-  async counted(): Promise<number> {
-    const { usage } = await this.daemon.collect()
-    for (const { limitId, window, admitted, returned } of usage) {
-      this.#kept.set(`${limitId}.${window}`, admitted - returned)
-    }
-    return [...this.#kept.values()].reduce((sum, kept) => sum + kept, 0)
-  }
-
-  async stop(): Promise<void> {
-    await this.#agent.close()
-    await this.#process?.stop()
-    await this.#daemon?.close().catch(() => {})
-  }
-}
 
 const times = <T>(count: number, what: (index: number) => Promise<T>): Promise<T[]> =>
   Promise.all(Array.from({ length: count }, (_, index) => what(index)))
@@ -138,19 +61,20 @@ const tenants: readonly string[] = Array.from({ length: SLOT_GROUPS }, (_, group
   for (let id = 0; ; id++) if (groupOf('tenant', `t${id}`) === group) return `t${id}`
 })
 
-describe('an enforcer whose Redis is a cluster', () => {
+describe('a region whose Redis is a cluster', () => {
   let servers: RedisClusterServers
-  let running: Running
+  let running: RegionProcesses
 
   beforeAll(async () => {
     servers = await startRedisCluster(3)
-    running = new Running(servers.url)
-    await running.boot(1)
-    await running.start()
+    // The node that is to fail is the first that everybody asks for the way.
+    const ports = servers.masters.map(({ port }) => port).toReversed()
+    const seeds = ports.map((port) => `127.0.0.1:${port}`).join(',')
+    running = await RegionProcesses.start(`redis+cluster://${seeds}`, policies)
   })
   afterAll(async () => {
-    await running.stop()
-    await servers.stop()
+    await running?.stop()
+    await servers?.stop()
   })
 
   it('counts each check once, whichever node has its slot', async () => {
@@ -166,7 +90,7 @@ describe('an enforcer whose Redis is a cluster', () => {
   it('takes nothing of one limit where another on another node denies (B041)', async () => {
     const isApart = (value: string): boolean => {
       const [one, other] = [slotOf(groupOf('a', value)), slotOf(groupOf('b', value))]
-      return Math.floor((3 * one) / 16_384) !== Math.floor((3 * other) / 16_384)
+      return Math.floor((3 * one) / SLOTS) !== Math.floor((3 * other) / SLOTS)
     }
     const value = Array.from({ length: 100 }, (_, id) => `v${id}`).find(isApart) ?? ''
     expect(value).not.toBe('')
@@ -194,11 +118,11 @@ describe('an enforcer whose Redis is a cluster', () => {
     expect(holders.reduce((sum, held) => sum + held, 0)).toBe(SHARDS)
   })
 
-  it('counts each check exactly once while the slots of what is checked move (B091)', async () => {
-    const [from, to] = servers.masters
-    if (from === undefined || to === undefined) throw new Error('masters')
+  it('counts each check exactly once while the slots of what is checked, and of what its daemon writes, move (B091)', async () => {
+    const [from, to, failing] = servers.masters
+    if (from === undefined || to === undefined || failing === undefined) throw new Error('masters')
     const moving = Array.from({ length: SLOT_GROUPS }, (_, group) => group).filter(
-      (group) => slotOf(group) < 16_384 / 3,
+      (group) => slotOf(group) < SLOTS / 3,
     )
     // Enough keys that a slot is on its way for a while, and a batch finds some here and some there.
     for (const group of moving) {
@@ -220,84 +144,147 @@ describe('an enforcer whose Redis is a cluster', () => {
     }
     const loads = [load(), load()]
     for (const group of moving) await servers.moveSlot(slotOf(group), from, to)
+    // The node that is to fail has the region's own keys from now on.
+    await servers.moveSlot(REGION_SLOT, ownerOf(servers, REGION_SLOT), failing)
     isMoving = false
     await Promise.all(loads)
     expect(answers.filter(({ degraded }) => degraded)).toEqual([])
     expect(admittedOf(answers)).toBe(answers.length)
-    expect((await running.counted()) - before).toBe(answers.length)
+    // A tenant that was asked for often was leased; what is left of a lease comes back once it is idle.
+    await vi.waitFor(async () => {
+      expect((await running.counted()) - before).toBe(answers.length)
+    }, 5_000)
     expect(answers.length).toBeGreaterThan(100)
+    // The daemon has led all the while: nothing of what it wrote was lost or refused on the way.
+    expect(await running.sessions()).toEqual({ first: 1 })
+    expect(await running.isServing()).toBe(true)
   })
 
-  it('answers as policies say while a node is away, and decides by itself again once its replica is served (B089, B094, B100)', async () => {
+  it('is decided by policies while a node is away, also where a replica has its slots, and by Redis once the daemon has served that, never beyond a limit (B089, B094, B100)', async () => {
     const [, , failing] = servers.masters
-    const group = partGroup(0, 0)
-    const away = tenants.filter((tenant) => slotOf(groupOf('tenant', tenant)) > 11_000)[0] ?? ''
-    const there = tenants[group] ?? ''
-    await failing?.server.stop('SIGKILL')
-    const began = performance.now()
-    const lost = await running.check(['tenant', away])
-    // Denied by the policy, for want of Redis and not of tokens; nobody waits for a connection that is gone.
-    expect(lost).toMatchObject({ allowed: false, degraded: true })
-    expect(performance.now() - began).toBeLessThan(3_000)
-    await vi.waitFor(() => running.boot(2), { timeout: 30_000, interval: 200 })
+    const [, , replica] = servers.replicas
+    if (failing === undefined || replica === undefined) throw new Error('a master and its replica')
+    const away = valueIn('flow', (slot) => slot >= (2 * SLOTS) / 3)
+    const open = valueIn('open', (slot) => slot >= (2 * SLOTS) / 3)
+    const there = valueIn('flow', (slot) => slot < (2 * SLOTS) / 3)
+    const loads = [away, there].map((value) => running.offer(['flow', value], OFFERED))
+    await Promise.all(loads.map((load) => untilAdmitted(load, 30)))
+
+    // Without it nobody serves the replica, however soon that takes over.
+    running.daemon.pause()
+    await failing.server.stop('SIGKILL')
+    await untilDegraded(running, away, open)
     await vi.waitFor(
       async () => {
-        for (const tenant of [away, there]) {
-          expect(await running.check(['tenant', tenant])).toMatchObject({
-            allowed: true,
-            degraded: false,
-          })
-        }
+        expect(await replica.redis.info('replication')).toContain('role:master')
+        expect(await running.check(['flow', away])).toMatchObject({ degraded: true })
+        // The enforcer has asked it, and found nothing there to decide by.
+        expect(await replica.redis.info('errorstats')).toContain('errorstat_NOSCRIPT')
+      },
+      { timeout: 20_000, interval: 50 },
+    )
+    await untilDegraded(running, away, open)
+
+    running.daemon.resume()
+    await Promise.all(loads.map((load) => untilAdmitted(load, 60)))
+    await vi.waitFor(
+      async () => {
+        const answer = await running.check(['open', open])
+        expect(answer).toMatchObject({ allowed: true, degraded: false })
       },
       { timeout: 20_000, interval: 50 },
     )
     expect(await running.isReady()).toBe(true)
+    await Promise.all(loads.map((load) => load.stop()))
+    for (const load of loads) expectNothingBeyond(load)
   })
 })
 
-describe('an enforcer behind sentinels', () => {
+describe('a region behind sentinels', () => {
   let servers: SentinelServers
-  let running: Running
+  let running: RegionProcesses
 
   beforeAll(async () => {
     servers = await startSentinel()
-    running = new Running(servers.url)
-    await running.boot(1)
-    await running.start()
+    running = await RegionProcesses.start(servers.url, policies)
   })
   afterAll(async () => {
-    await running.stop()
-    await servers.stop()
+    await running?.stop()
+    await servers?.stop()
   })
 
-  it('follows them to another master, which decides once it is served, each check counted once (B089, B100)', async () => {
+  it('follows them to another master, which decides once its daemon has served it, never beyond a limit and each check counted once (B089, B100)', async () => {
     const before = await running.counted()
     // Each another tenant: one that is asked for often would be leased, and its whole block counted.
     const answers = await times(50, (index) => running.check(['tenant', `before-${index}`]))
     expect(admittedOf(answers)).toBe(50)
     expect((await running.counted()) - before).toBe(50)
 
+    const load = running.offer(['flow', 'acme'], OFFERED)
+    await untilAdmitted(load, 30)
     await servers.failOver()
     await vi.waitFor(() => expect(servers.second.log()).toContain('MASTER MODE enabled'), 20_000)
     // The old master is cut off, or a replica by now, and the new one is not served: neither may decide.
-    await vi.waitFor(
-      async () => {
-        const answer = await running.check(['tenant', 'acme'])
-        expect(answer).toMatchObject({ allowed: false, degraded: true })
-      },
-      { timeout: 20_000, interval: 20 },
-    )
-    await vi.waitFor(() => running.boot(2), { timeout: 30_000, interval: 200 })
-    await vi.waitFor(
-      async () => {
-        const answer = await running.check(['tenant', 'acme'])
-        expect(answer).toMatchObject({ allowed: true, degraded: false })
-      },
-      { timeout: 20_000, interval: 50 },
-    )
+    await vi.waitFor(() => expect(load.checks.at(-1)).toMatchObject({ degraded: true }), 20_000)
+    await untilAdmitted(load, 60)
+    await load.stop()
+    expectNothingBeyond(load)
+    const { first, ...later } = await running.sessions()
+    expect(first).toBe(1)
+    expect(Object.keys(later)).not.toEqual([])
+
     const counted = await running.counted()
-    const more = await times(50, (index) => running.check(['tenant', `after-${index}`]))
+    const more = await times(50, (index) => running.check(['flow', `after-${index}`]))
     expect(admittedOf(more)).toBe(50)
     expect((await running.counted()) - counted).toBe(50)
   })
 })
+
+/** The master that has had `slot` since the cluster was made. */
+function ownerOf({ masters }: RedisClusterServers, slot: number): ClusterMember {
+  const owner = masters[Math.floor((masters.length * slot) / SLOTS)]
+  if (owner === undefined) throw new Error('every slot has a master')
+  return owner
+}
+
+/** A value of `key` whose slot is one that `isWanted`. */
+function valueIn(key: string, isWanted: (slot: number) => boolean): string {
+  const values = Array.from({ length: 100 }, (_, id) => `v${id}`)
+  const value = values.find((one) => isWanted(slotOf(groupOf(key, one))))
+  if (value === undefined) throw new Error('some value is in each part of the slots')
+  return value
+}
+
+/** Waits until `load` has been admitted so many more checks by Redis. */
+async function untilAdmitted(load: Load, more: number): Promise<void> {
+  const count = () => admittedByRedis(load).length
+  const before = count()
+  await vi.waitFor(() => expect(count() - before).toBeGreaterThanOrEqual(more), {
+    timeout: 40_000,
+    interval: 20,
+  })
+}
+
+/** Waits until policies decide: one denies and the other allows, and both say that Redis did not. */
+async function untilDegraded(running: RegionProcesses, away: string, open: string): Promise<void> {
+  await vi.waitFor(
+    async () => {
+      const answers = [running.check(['flow', away]), running.check(['open', open])]
+      expect(await Promise.all(answers)).toMatchObject([
+        { allowed: false, degraded: true },
+        { allowed: true, degraded: true },
+      ])
+    },
+    { timeout: 10_000, interval: 20 },
+  )
+}
+
+const admittedByRedis = ({ checks }: Load): Load['checks'] =>
+  checks.filter(({ outcome, degraded }) => outcome === 'admitted' && !degraded)
+
+/** Redis admitted no more than the limit over any time; the policy, which denies, admitted nothing in its place. */
+function expectNothingBeyond(load: Load): void {
+  expect(bucketExcess(admittedByRedis(load), flow)).toBe(0)
+  const degraded = load.checks.filter((one) => one.degraded)
+  expect(degraded.filter(({ outcome }) => outcome === 'admitted')).toEqual([])
+}
