@@ -1,5 +1,5 @@
 /** How to mend what a request holds, by the name of the field; each refusal of the API says it. */
-import type { z } from 'zod'
+import { z } from 'zod'
 import { APPLY_FIXES, applySchema } from '../../../shared/protocol/apply.ts'
 import { DOMAIN_FIXES, domainPutSchema } from '../../../shared/protocol/domains.ts'
 import { EMERGENCY_FIXES, emergencyPutSchema } from '../../../shared/protocol/emergency.ts'
@@ -41,7 +41,10 @@ mendedBy(emergencyPutSchema, EMERGENCY_FIXES)
 mendedBy(domainPutSchema, DOMAIN_FIXES)
 mendedBy(applySchema, APPLY_FIXES)
 
-/** How to mend the fields of a schema. */
+/** How to mend the fields of a schema, be it one that may be left out. */
 export function fixesOf(schema: object): Fixes {
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodNullable) {
+    return fixesOf(schema.unwrap())
+  }
   return { ...FIXES, ...OWN.get(schema) }
 }

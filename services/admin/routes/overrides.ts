@@ -30,7 +30,15 @@ const BATCH_MAX = 1_000
 
 const PATH = '/domains/:domain/policies/:name/overrides'
 const tags = ['overrides']
-const params = policyParams.extend({ value: tenantValueSchema })
+const VALUE_FIX = "give the value of the tenant's entry, such as acme"
+const params = mendedBy(policyParams.extend({ value: tenantValueSchema }), { value: VALUE_FIX })
+
+const RULE_FIXES = {
+  value: VALUE_FIX,
+  limits: 'give numbers by limit such as {"per-second":{"capacity":20000}}, or leave it out',
+  unlimited: 'give true, or leave it out',
+  deny: 'give true, or leave it out',
+}
 
 const batchSchema = mendedBy(
   z
@@ -48,7 +56,7 @@ const batchSchema = mendedBy(
   {
     set: `give at most ${BATCH_MAX} overrides such as {"value":"acme","unlimited":true}`,
     remove: `give at most ${BATCH_MAX} values such as "acme"`,
-    value: "give the value of the tenant's entry, such as acme",
+    ...RULE_FIXES,
   },
 )
 
@@ -95,7 +103,7 @@ function writeRoutes(root: FastifyInstance, deps: AdminDeps): void {
         summary: 'Set what one tenant has; If-Match is optional',
         params,
         headers: conditionalHeaders,
-        body: overridePutSchema,
+        body: mendedBy(overridePutSchema, RULE_FIXES),
         response: { 200: overrideReplySchema, ...failures },
       },
     },

@@ -30,6 +30,7 @@ import {
 import { pageOfPolicies } from '../policy-list.ts'
 import { isNotModified, preconditionOf } from '../preconditions.ts'
 import { policyReplyOf, policyStatusOf } from '../views/policy.ts'
+import { mendedBy } from './fixes.ts'
 import { decodeCursor, pageOf, pageQuery, policyCursor } from './paging.ts'
 import {
   type AdminDeps,
@@ -47,9 +48,12 @@ const tags = ['policies']
 
 const SEARCH_CHARS_MAX = 200
 
-const resetSchema = z
-  .strictObject({ limit: nameSchema.optional().describe('left out: every limit') })
-  .meta({ id: 'CounterReset' })
+const resetSchema = mendedBy(
+  z
+    .strictObject({ limit: nameSchema.optional().describe('left out: every limit') })
+    .meta({ id: 'CounterReset' }),
+  { limit: 'name a limit of the policy, or leave it out for all' },
+)
 
 export function policyRoutes(root: FastifyInstance, deps: AdminDeps): void {
   readRoutes(root, deps)

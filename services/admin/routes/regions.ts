@@ -31,9 +31,12 @@ const PATH = '/regions/:id'
 const tags = ['regions']
 const params = z.object({ id: nameSchema })
 
-const regionPutSchema = z
-  .strictObject({ description: z.string().max(REGION_DESCRIPTION_CHARS_MAX).default('') })
-  .meta({ id: 'RegionPut' })
+const regionPutSchema = mendedBy(
+  z
+    .strictObject({ description: z.string().max(REGION_DESCRIPTION_CHARS_MAX).default('') })
+    .meta({ id: 'RegionPut' }),
+  { description: `give a text of at most ${REGION_DESCRIPTION_CHARS_MAX} characters` },
+)
 
 const text = (what: string, max: number) =>
   z

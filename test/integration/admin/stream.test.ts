@@ -232,7 +232,7 @@ describe('the streams of an admin', () => {
     const { body } = await admin.app.inject({ url: '/metrics' })
     expect(body).toMatch(/quotaplane_admin_streams_refused_total\{[^}]*reason="token"[^}]*\} 1/)
     streams[0]?.close()
-    await expect.poll(() => admin.stream.clients).toBe(CLIENTS_OF_ONE_MAX)
+    await expect.poll(() => admin.stream.clients, { timeout: 10_000 }).toBe(CLIENTS_OF_ONE_MAX)
     expect((await open('', headers)).status).toBe(200)
   })
 

@@ -143,6 +143,19 @@ function changedAt(example: Json, path: readonly string[], value: unknown): unkn
   return copy
 }
 
+it.each([
+  ['POST', `${POLICY}/reset`, { limit: 5 }, 'name a limit of the policy'],
+  ['PUT', '/v1/regions/us-east-1', { description: 5 }, 'at most 1000 characters'],
+  ['PUT', `${POLICY}/overrides/acme`, { limits: 5 }, 'numbers by limit'],
+  ['PUT', `${POLICY}/overrides/${'x'.repeat(1_100)}`, { deny: true }, "the tenant's entry"],
+  ['POST', '/v1/emergency-actions', { limit: 5 }, 'name one of its limits'],
+] as const)('the fix of %s %s is that of its own field', async (method, url, body, fix) => {
+  const answer = await admin.call(method, `${url}?dryRun=true`, body, { 'if-match': '*' })
+  expect(answer.body.errors).toContainEqual(
+    expect.objectContaining({ fix: expect.stringContaining(fix) }),
+  )
+})
+
 describe('a number of a path or a query', () => {
   const places = [
     ['/v1/revisions/:', 'number'],
