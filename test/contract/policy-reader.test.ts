@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { RegionPolicies } from '../../shared/core/ports.ts'
 import { REGION_KEYS } from '../../shared/redis/keys.ts'
 import { randomOf } from '../support/random.ts'
+import { monitorRedis } from '../support/redis-monitor.ts'
 import { aLimit, policyOf, RedisRegion } from '../support/redis-region.ts'
 
 const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
@@ -30,21 +31,15 @@ const write = (ids: readonly number[], capacity: number) =>
 
 /** Counts the policies that Redis is asked for while `work` runs. */
 async function policiesReadBy<T>(work: () => Promise<T>): Promise<{ read: number; result: T }> {
-  const monitor = await region.redis.monitor()
-  let read = 0
-  const isOver = new Promise<void>((resolve) => {
-    monitor.on('monitor', (_time: string, args: readonly string[]) => {
-      if (args[0]?.toLowerCase() === 'echo') resolve()
-      if (args[0]?.toLowerCase() === 'hmget' && args[1] === REGION_KEYS.policies) {
-        read += args.length - 2
-      }
-    })
-  })
+  const monitor = await monitorRedis(region.server.url)
   const result = await work()
   await region.redis.echo('over')
-  await isOver
-  monitor.disconnect()
-  return { read, result }
+  await expect.poll(() => monitor.seen.some(([name]) => name === 'echo')).toBe(true)
+  monitor.close()
+  const reads = monitor.seen.filter(
+    ([name, key]) => name?.toLowerCase() === 'hmget' && key === REGION_KEYS.policies,
+  )
+  return { read: reads.reduce((all, args) => all + args.length - 2, 0), result }
 }
 
 describe('an enforcer that reads the policies again', () => {

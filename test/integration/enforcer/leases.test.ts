@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { counterId } from '../../../shared/core/counter-id.ts'
 import { createRedis } from '../../../shared/redis/client.ts'
 import { createLeaseStore } from '../../../shared/redis/lease-store.ts'
+import { monitorRedis } from '../../support/redis-monitor.ts'
 import { aPolicy, startRegion, type TestEnforcer, type TestRegion, withLimit } from './region.ts'
 
 /** What callers and Redis see of an enforcer that leases its hot counters. */
@@ -163,9 +164,8 @@ describe('a hot key', () => {
   it('B053: a drain touches the keys of its own leases and counters alone', async () => {
     await redis.set('somebody-elses', 'value')
     const other = await region.startEnforcer({ leases: true })
-    const monitor = await redis.duplicate().monitor()
-    const seen: string[][] = []
-    monitor.on('monitor', (_time, args: string[]) => seen.push(args))
+    const monitor = await monitorRedis(region.redis.url)
+    const { seen } = monitor
     await send('hooli', 1_000, 'api', other)
     // It is gone as if it had crashed, so that only what the drain does is seen.
     await other.close()
@@ -181,7 +181,7 @@ describe('a hot key', () => {
     await redis.ping('drained')
     const indexOf = (text: string): number => seen.findIndex(([, said]) => said === text)
     await expect.poll(() => indexOf('drained')).toBeGreaterThan(0)
-    monitor.disconnect()
+    monitor.close()
     const drain = seen.slice(indexOf('begun'))
     const texts = drain.flat()
     expect(texts.some((text) => text.includes('pied-piper'))).toBe(true)

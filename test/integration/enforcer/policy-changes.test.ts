@@ -1,8 +1,12 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { REROUTES_MAX } from '../../../services/enforcer/slot-group.ts'
 import type { RegionPolicySpec } from '../../../shared/core/policy.ts'
 import { aPolicy, startRegion, type TestEnforcer, type TestRegion, withLimit } from './region.ts'
 
 const HOUR_MS = 3_600_000
+
+/** A check that is under way meets no more of them. */
+const CHANGES_BETWEEN = REROUTES_MAX / 2
 
 let region: TestRegion
 let enforcers: TestEnforcer[]
@@ -78,15 +82,22 @@ describe('a policy change', () => {
     await introduce(policy)
     let isEditing = true
     const floors: { seen: number; floor: number }[] = []
+    const answered = enforcers.map(() => 0)
     let written = policy.revision
-    const checkWhileEditing = async (one: TestEnforcer): Promise<void> => {
+    const checkWhileEditing = async (one: TestEnforcer, at: number): Promise<void> => {
       while (isEditing) {
         const floor = written
         const { answer } = await one.check(tenant)
         expect(answer.degraded).toBe(false)
         expect(answer.decisions).toHaveLength(1)
         floors.push({ seen: answer.revision, floor })
+        answered[at] = (answered[at] ?? 0) + 1
       }
+    }
+    const everyoneAnswers = async (): Promise<void> => {
+      const before = [...answered]
+      const isEach = () => expect(before.filter((count, at) => answered[at] === count)).toEqual([])
+      await vi.waitFor(isEach, { timeout: 10_000, interval: 1 })
     }
     const load = Promise.all(enforcers.map(checkWhileEditing))
     const edit = async (): Promise<void> => {
@@ -94,6 +105,8 @@ describe('a policy change', () => {
         policy = withLimit(policy, { capacity: 1_000_000 + step })
         await region.write([policy])
         written = policy.revision
+        // On a slow machine more changes than a check reads again could come before it.
+        if (step % CHANGES_BETWEEN === 0) await everyoneAnswers()
       }
       isEditing = false
     }
