@@ -130,8 +130,8 @@ export async function localPlane(
 export const CAPACITY = 600
 export const BURST = 60
 
-/** A limit of its own for one scenario, so that scenarios share a plane and nothing else. */
-export function scenarioPolicy(name: string): PolicyInput {
+/** A limit of its own for one scenario, so that scenarios share a plane and nothing else; `scale` 1 is CAPACITY. */
+export function scenarioPolicy(name: string, scale = 1): PolicyInput {
   return {
     domain: 'e2e',
     name,
@@ -143,9 +143,9 @@ export function scenarioPolicy(name: string): PolicyInput {
       {
         name: 'per-second',
         algorithm: 'token_bucket',
-        capacity: CAPACITY,
+        capacity: scale * CAPACITY,
         windowMs: 1_000,
-        burst: BURST,
+        burst: scale * BURST,
         split: { [REGIONS[0]]: 60, [REGIONS[1]]: 40 },
         floorPercent: 2,
       },
@@ -154,35 +154,52 @@ export function scenarioPolicy(name: string): PolicyInput {
 }
 
 /** A load at a little more than the limit, in the given parts per region. */
-export function offered(first: number, second: number): readonly number[] {
-  const total = 1.2 * CAPACITY
+export function offered(first: number, second: number, scale = 1): readonly number[] {
+  const total = 1.2 * scale * CAPACITY
   return [(total * first) / 100, (total * second) / 100]
 }
+
+/** What happens to the plane at a time of the run. */
+export interface PlaneEvent {
+  readonly atMs: number
+  readonly run: () => Promise<void> | void
+}
+
+/** Ends once the last run that was begun is warm. */
+let warming = Promise.resolve()
 
 /**
  * Drives one scenario: its own policy, a load, and what happens to the plane meanwhile.
  *
- * `events` run at their times of the run, one after the other.
+ * `events` run at their times of the run, one after the other. Of runs that are begun together one warms up at a time:
+ * each goes on until the plane is quick, which none would be.
  */
 export async function drive(
   plane: Plane,
   name: string,
   load: Load,
-  events: readonly { readonly atMs: number; readonly run: () => Promise<void> | void }[] = [],
+  options: { readonly events?: readonly PlaneEvent[]; readonly scale?: number } = {},
 ): Promise<Collector> {
+  const { events = [], scale = 1 } = options
   const { signal } = new AbortController()
   const descriptors = [{ entries: [{ key: 'scenario', value: name }] }]
   const rule = {
     algorithm: 'token_bucket',
-    capacity: CAPACITY,
+    capacity: scale * CAPACITY,
     windowMs: 1_000,
-    burst: BURST,
+    burst: scale * BURST,
   } as const
+  const isBefore = warming
+  let isWarm = (): void => {}
+  warming = new Promise((resolve) => {
+    isWarm = resolve
+  })
+  await isBefore
   return await measure(
     {
       plane,
       regions: REGIONS,
-      policies: [scenarioPolicy(name)],
+      policies: [scenarioPolicy(name, scale)],
       probe: descriptors,
       limits: [{ name, rule, counterOf: () => '' }],
       endMs: load.endMs,
@@ -191,37 +208,18 @@ export async function drive(
       signal,
     },
     async (sender, originMs) => {
+      isWarm()
       const happening = runEvents(events, originMs)
       await offerLoad(load, sender, { originMs, client: name, descriptors, signal })
       await happening
     },
-  )
+  ).finally(isWarm)
 }
 
-async function runEvents(
-  events: readonly { readonly atMs: number; readonly run: () => Promise<void> | void }[],
-  originMs: number,
-): Promise<void> {
+async function runEvents(events: readonly PlaneEvent[], originMs: number): Promise<void> {
   for (const { atMs, run } of events) {
     const waitMs = originMs + atMs - performance.now()
     await new Promise((resolve) => setTimeout(resolve, Math.max(0, waitMs)))
     await run()
   }
-}
-
-/** Admissions a second in one region over a span of the run. */
-export function admittedPerSecond(
-  collector: Collector,
-  region: number,
-  fromMs: number,
-  toMs: number,
-): number {
-  const inSpan = collector.answered.filter(
-    (check) =>
-      check.outcome === 'admitted' &&
-      check.region === region &&
-      check.sentMs >= fromMs &&
-      check.sentMs < toMs,
-  )
-  return (1_000 * inSpan.length) / (toMs - fromMs)
 }

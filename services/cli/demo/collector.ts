@@ -32,6 +32,11 @@ export class Collector {
     this.#verdicts.clear()
   }
 
+  /** All of them, those without a usable answer too. */
+  get checks(): readonly CheckRecord[] {
+    return this.#checks
+  }
+
   get answered(): readonly CheckRecord[] {
     return this.#checks.filter((check) => check.outcome !== 'failed')
   }
