@@ -2,8 +2,9 @@
  * The token leases that this enforcer holds: what it may admit of hot counters without asking Redis.
  *
  * A counter is leased while it is asked for often, and given up when it is not. A block is refilled in the
- * background before it is empty, by one request at a time; what no block covers falls through to Redis, which alone
- * denies. Blocks that are about to end, of idle counters and of changed policies go back.
+ * background before it is empty, by one request at a time. What no block covers falls through to Redis, which alone
+ * denies; what is left of the blocks goes there first, or it could deny what is there. Blocks that are about to end, of
+ * idle counters and of changed policies go back.
  */
 import {
   LEASE_MS,
@@ -40,6 +41,9 @@ const SPENT_PER_TICK_FIRST = 40
 /** A counter with nothing to lease, or too small a limit, is asked for again after this. */
 const PAUSE_MS = 250
 
+/** Blocks are as large as what 50 ms spend, and live for 100 ms; so much may have gone from Redis since the last one. */
+const SHORT_OF = 4
+
 interface Block {
   readonly id: string
   /** Another block is asked for below so many tokens. */
@@ -63,8 +67,12 @@ export class Held {
   remaining = 0
   resetMs = 0
   isAsking = false
+  /** The block that is on its way; recalled where it goes back as soon as it is here. */
+  asked = { id: '', tokens: 0, isRecalled: false }
   /** Tokens spent since the last tick, and smoothed over the ticks before. */
   spent = 0
+  /** Whether a check went to Redis since the last tick for want of tokens. */
+  isMissed = false
   spentPerTick = SPENT_PER_TICK_FIRST
   idleTicks = 0
   pausedUntilMs = 0
@@ -132,7 +140,7 @@ export class LeaseBook {
     const all: Held[] = []
     for (const target of check.targets) {
       const held = this.#usable(target, check.cost, { version, nowMs })
-      if (held === null || all.includes(held)) return null
+      if (held === null || all.includes(held)) return this.#leaveAll(check)
       all.push(held)
     }
     return this.#spend(all, check.cost)
@@ -173,8 +181,9 @@ export class LeaseBook {
     const returns: Promise<void>[] = []
     for (const held of this.#held.values()) {
       held.spentPerTick = (held.spentPerTick + held.spent) / 2
-      held.idleTicks = held.spent === 0 ? held.idleTicks + 1 : 0
+      held.idleTicks = held.spent === 0 && !held.isMissed ? held.idleTicks + 1 : 0
       held.spent = 0
+      held.isMissed = false
       const isIdle = held.idleTicks >= 2 && nowMs >= held.pausedUntilMs && !held.isAsking
       if (isIdle) this.#drop(held)
       returns.push(...this.#retire(held, isIdle ? Number.POSITIVE_INFINITY : nowMs))
@@ -232,8 +241,37 @@ export class LeaseBook {
       if (block !== null) void this.#giveUp(held, block)
       return held
     }
-    this.#ask(held)
+    this.#leave(held, cost)
     return null
+  }
+
+  /**
+   * Of several counters one is not covered, and Redis decides about all of them. It may be one that is never leased, so
+   * only blocks of counters that Redis had little left of go back: others would go back with each such check.
+   */
+  #leaveAll({ targets, cost }: GroupCheck): null {
+    for (const { counter } of targets) {
+      const held = this.#held.get(counter)
+      if (held !== undefined && isShort(held, cost)) this.#leave(held, cost)
+    }
+    return null
+  }
+
+  /**
+   * Gives back what is left, on the connection on which the check follows; a block is asked for at a later tick. Where
+   * the check is as dear as a block, and Redis had little left, the block that is on its way goes back too, behind the
+   * asking for it. Cheap ones come too often for that, and what they lack comes with it.
+   */
+  #leave(held: Held, cost: number): void {
+    const { asked, group, target, version } = held
+    const isRecalled = held.isAsking && cost >= LEASE_TOKENS_MIN && isShort(held, cost)
+    held.isMissed = true
+    const isAny = held.block !== null || held.next !== null
+    if (isAny) void Promise.all(this.#retire(held, Number.POSITIVE_INFINITY))
+    if (!isRecalled || asked.isRecalled) return
+    asked.isRecalled = true
+    // Said again when it is here, and counted then: Redis credits it once.
+    this.#store.giveUp({ ...asked, group, target }, version).catch(ignoreOutage)
   }
 
   #spend(all: readonly Held[], cost: number): CheckAnswer {
@@ -279,6 +317,8 @@ export class LeaseBook {
       target: held.target,
       tokens,
     }
+    const onItsWay = { id: ask.id, tokens, isRecalled: false }
+    held.asked = onItsWay
     const asked = this.#store.grant(ask, held.version).then(
       (grant) => {
         held.isAsking = false
@@ -298,7 +338,7 @@ export class LeaseBook {
           tokens: grant.tokens,
         }
         // Given up while it was on its way.
-        if (this.#held.get(held.target.counter) !== held) {
+        if (this.#held.get(held.target.counter) !== held || onItsWay.isRecalled) {
           return Promise.all(this.#retire(held, Number.POSITIVE_INFINITY))
         }
         return undefined
@@ -333,15 +373,25 @@ export class LeaseBook {
       await this.#store.giveUp({ id, group, target, tokens }, version)
       this.counts.returned += tokens
     } catch (err) {
-      // Its bucket refills by itself; of a window the tokens are lost until its end.
-      if (!isQuotaError(err)) throw err
+      ignoreOutage(err)
     }
   }
+}
+
+/** What does not come back of a bucket refills by itself; of a window it is lost until its end. */
+function ignoreOutage(err: unknown): void {
+  if (!isQuotaError(err)) throw err
 }
 
 /** Whether what is held will have been given up at the next tick, so that another block must be there by then. */
 function endsSoon(block: Block | null, nowMs: number): boolean {
   return block === null || nowMs + LEASE_TICK_MS >= block.deadlineMs - GIVE_UP_BEFORE_MS
+}
+
+/** Whether Redis, when it last granted, had so little left that by now it may lack `cost`. */
+function isShort({ block, next, remaining }: Held, cost: number): boolean {
+  const unspent = (block?.tokens ?? 0) + (next?.tokens ?? 0)
+  return remaining < SHORT_OF * (cost + unspent)
 }
 
 function covers(block: Block, cost: number, nowMs: number): boolean {

@@ -57,6 +57,21 @@ describe('a lease of a token bucket', () => {
     }
   })
 
+  it('is there for a check that is sent behind what gives it back, also while it is on its way', async () => {
+    await region.lease('a', 30)
+    const back = region.giveUp('a', 30)
+    expect(await region.check(85)).toMatchObject({ allowed: true })
+    await back
+    await region.begin([bucket])
+    const grant = region.lease('b', 30)
+    const recalled = region.giveUp('b', 30)
+    expect(await region.check(85)).toMatchObject({ allowed: true })
+    await Promise.all([grant, recalled])
+    // What is said again is not credited again.
+    await region.giveUp('b', 30)
+    expect(await remaining()).toBeLessThanOrEqual(100 - GIVEN_UP - 85)
+  })
+
   it('B043: what was not spent is credited when it comes back, once', async () => {
     await region.lease('a', 30)
     await region.giveUp('a', 20)

@@ -94,7 +94,49 @@ describe('LeaseBook', () => {
     await last().answer({ tokens: 100 })
     expect(book.take(check('a', 97), 1)).not.toBeNull()
     expect(book.take(check('a', 50), 1)).toBeNull()
-    expect(book.take(check('a', 3), 1)).not.toBeNull()
+    // And what was left is there when Redis decides.
+    expect(returned[0]).toEqual({ id: asked[0]?.ask.id, tokens: 3 })
+  })
+
+  it('recalls a block on its way for a dear check of what Redis had little left of, and spends none of it', async () => {
+    makeHot()
+    await last().answer({ tokens: 100, remaining: 100 })
+    // At a fifth left the next one is asked for.
+    expect(book.take(check('a', 90), 1)).not.toBeNull()
+    const { ask } = last()
+    expect(book.take(check('a', 150), 1)).toBeNull()
+    expect(book.take(check('a', 150), 1)).toBeNull()
+    expect(returned).toEqual([
+      { id: asked[0]?.ask.id, tokens: 10 },
+      { id: ask.id, tokens: ask.tokens },
+    ])
+    await last().answer({ tokens: 30 })
+    // Redis may not have known it yet when it was recalled.
+    expect(returned[2]).toEqual({ id: ask.id, tokens: 30 })
+    expect(book.take(check('a', 1), 1)).toBeNull()
+    expect(book.counts.granted - book.counts.returned).toBe(90)
+  })
+
+  it('recalls none for a cheap check, nor of what there is plenty of', async () => {
+    makeHot()
+    await last().answer({ tokens: 100, remaining: 100_000 })
+    expect(book.take(check('a', 90), 1)).not.toBeNull()
+    expect(book.take(check('a', 150), 1)).toBeNull()
+    await last().answer({ tokens: 100, remaining: 0 })
+    expect(takenUntilEmpty()).toBe(100)
+    for (let count = 0; count < 20; count++) expect(book.take(check(), 1)).toBeNull()
+    await last().answer({ tokens: 40 })
+    expect(takenUntilEmpty()).toBe(40)
+  })
+
+  it('asks for no block before a check that goes to Redis, but at the next tick', async () => {
+    makeHot()
+    await last().answer({ tokens: 100 })
+    expect(book.take(check('a', 101), 1)).toBeNull()
+    expect(book.take(check('a', 1), 1)).toBeNull()
+    expect(asked).toHaveLength(1)
+    await book.tick()
+    expect(asked).toHaveLength(2)
   })
 
   it('spends no block past its life, counted from its own sending, however late the answer', async () => {
@@ -156,11 +198,19 @@ describe('LeaseBook', () => {
     await last().answer({ tokens: 0 })
     book.take(check(), 1)
     expect(asked).toHaveLength(1)
+    // It is still asked for, so that it is not idle.
+    for (let tick = 0; tick < 5; tick++) {
+      book.take(check(), 1)
+      await book.tick()
+    }
+    expect(asked).toHaveLength(1)
     nowMs += 300
     book.take(check(), 1)
+    await book.tick()
     expect(asked).toHaveLength(2)
     await last().fail()
     book.take(check(), 1)
+    await book.tick()
     expect(asked).toHaveLength(2)
   })
 
@@ -179,10 +229,18 @@ describe('LeaseBook', () => {
 
   it('takes from all limits of a check or from none', async () => {
     makeHot('a')
-    await last().answer({ tokens: 100 })
+    await last().answer({ tokens: 100, remaining: 1_000 })
     const both = { group: 1, cost: 1, targets: [...check('a').targets, ...check('b').targets] }
     expect(book.take(both, 1)).toBeNull()
     expect(takenUntilEmpty()).toBe(100)
+  })
+
+  it('leaves Redis to decide with all that is left where it may lack one of several limits', async () => {
+    makeHot('a')
+    await last().answer({ tokens: 100, remaining: 100 })
+    const both = { group: 1, cost: 1, targets: [...check('a').targets, ...check('b').targets] }
+    expect(book.take(both, 1)).toBeNull()
+    expect(returned).toEqual([{ id: last().ask.id, tokens: 100 }])
   })
 
   it('leases nothing of a limit that says so', () => {
