@@ -18,7 +18,9 @@ export const ENVIRONMENT: Readonly<Record<string, string>> = {
   QUOTAPLANE_CA_FILE: 'certificates of the authority that vouches for the plane',
   QUOTAPLANE_CERT_FILE: 'certificate to show to the plane, with its key in QUOTAPLANE_KEY_FILE',
   QUOTAPLANE_KEY_FILE: 'key of the certificate in QUOTAPLANE_CERT_FILE',
-  DATABASE_URL: 'Postgres, for `up`, `demo` and `admin init`',
+  DATABASE_URL:
+    'Postgres, for `up`, `demo` and `admin init`; for `admin migrate` as admins connect',
+  DATABASE_MIGRATION_URL: 'Postgres as the owner of the schema, for `admin migrate`',
   XDG_CONFIG_HOME: 'folder of quotaplane/contexts.yaml (default: ~/.config)',
   NO_COLOR: 'anything but empty: print without colours',
 }

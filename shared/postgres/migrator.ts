@@ -1,14 +1,16 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Kysely, type Migration, Migrator, sql } from 'kysely'
+import { DatabaseError } from 'pg'
 
 const MIGRATION_FILE = /^\d{4}_[a-z0-9_]+\.sql$/
+const INSUFFICIENT_PRIVILEGE = '42501'
 
 /**
  * Applies every pending `NNNN_name.sql` of `folder`, all in one transaction, and gives their names.
  *
  * Safe when several processes start at once: Kysely takes an advisory lock. Throws if one fails, and then
- * none is applied.
+ * none is applied; for want of a right, as a role that does not own the schema lacks it, with what to do.
  */
 export async function migrateToLatest<Tables>(
   db: Kysely<Tables>,
@@ -16,6 +18,12 @@ export async function migrateToLatest<Tables>(
 ): Promise<readonly string[]> {
   const migrator = new Migrator({ db, provider: { getMigrations: () => readMigrations(folder) } })
   const { error, results = [] } = await migrator.migrateToLatest()
+  if (error instanceof DatabaseError && error.code === INSUFFICIENT_PRIVILEGE) {
+    throw new Error(
+      'the schema is of an earlier version, and this role may not change it: run `quotaplane admin migrate` first, with the URL of its owner in DATABASE_MIGRATION_URL',
+      { cause: error },
+    )
+  }
   if (error !== undefined) throw error
   return results.map((result) => result.migrationName)
 }

@@ -5,15 +5,39 @@ import { pem, type Secret, secret } from '../runtime/env.ts'
 import { connectTls, refuseUnusableTls } from '../runtime/tls.ts'
 import { SERVERS_MAX, urlsOf } from './servers.ts'
 
+// Not z.url(): libpq's form for a Unix socket, postgresql://user@/db?host=/run, has no host.
+const databaseUrl = z
+  .string()
+  .regex(/^postgres(ql)?:\/\/\S+$/, { error: 'must be a postgresql:// URL' })
+
 /** Environment variables by which a service finds Postgres. Each can be a file: `DATABASE_CA_FILE`. */
 export const databaseEnv = {
-  // Not z.url(): libpq's form for a Unix socket, postgresql://user@/db?host=/run, has no host.
-  DATABASE_URL: z
-    .string()
-    .regex(/^postgres(ql)?:\/\/\S+$/, { error: 'must be a postgresql:// URL' }),
+  DATABASE_URL: databaseUrl,
   DATABASE_CA: pem.optional(),
   DATABASE_CERT: pem.optional(),
   DATABASE_KEY: secret.optional(),
+}
+
+/** The same of the command, which changes the schema as its owner for a service that may not. */
+export const migrationEnv = z
+  .object({ DATABASE_MIGRATION_URL: databaseUrl, ...databaseEnv })
+  .superRefine((config, ctx) => {
+    refuseUnusableDatabase(config, ctx)
+    const refuse = refuserOf('DATABASE_MIGRATION_URL', ctx)
+    refuseUnusableUrl({ ...config, DATABASE_URL: config.DATABASE_MIGRATION_URL }, refuse)
+    refuseUnusableRoles(config, ctx)
+  })
+
+function refuseUnusableRoles(
+  config: { readonly DATABASE_URL: string; readonly DATABASE_MIGRATION_URL: string },
+  ctx: Pick<z.RefinementCtx, 'addIssue'>,
+): void {
+  const refuse = refuserOf('DATABASE_URL', ctx)
+  const { name } = databaseUser(config.DATABASE_URL)
+  if (name === '') refuse('must name the role that admins connect as')
+  else if (name === databaseUser(config.DATABASE_MIGRATION_URL).name) {
+    refuse('must name another role than DATABASE_MIGRATION_URL, or admins could do all that it can')
+  }
 }
 
 interface DatabaseConfig {
@@ -46,9 +70,17 @@ export function refuseUnusableDatabase(
   ctx: Pick<z.RefinementCtx, 'addIssue'>,
 ): void {
   refuseUnusableTls({ ...config }, DATABASE_CERTIFICATES, ctx)
-  const refuse = (message: string): void => {
-    ctx.addIssue({ code: 'custom', path: ['DATABASE_URL'], message })
-  }
+  refuseUnusableUrl(config, refuserOf('DATABASE_URL', ctx))
+}
+
+function refuserOf(
+  setting: 'DATABASE_URL' | 'DATABASE_MIGRATION_URL',
+  ctx: Pick<z.RefinementCtx, 'addIssue'>,
+): (message: string) => void {
+  return (message) => ctx.addIssue({ code: 'custom', path: [setting], message })
+}
+
+function refuseUnusableUrl(config: DatabaseConfig, refuse: (message: string) => void): void {
   refuseUnusableServers(config.DATABASE_URL, refuse)
   if (!hasCertificates(config)) return
   for (const [, name, value] of config.DATABASE_URL.matchAll(TLS_PARAMETER)) {
@@ -135,6 +167,24 @@ export function tlsOf(tls: DatabaseTls, url: string): DatabaseTls {
       value: (_: string, certificate: PeerCertificate) => checkServerIdentity(host, certificate),
     },
   })
+}
+
+/** As whom a URL connects: an empty name where it does not say. */
+export function databaseUser(url: string): {
+  readonly name: string
+  readonly password: string | null
+} {
+  const [, name = '', password] = /^\w+:\/\/(?:([^:@/?]*)(?::([^@/]*))?@)?/.exec(url) ?? []
+  return { name: decoded(name), password: password ? decoded(password) : null }
+}
+
+/** What is not encoded as it should be is left, and the driver refuses the URL. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
 }
 
 function hasCertificates(config: DatabaseConfig): boolean {

@@ -56,6 +56,8 @@ export const SETTING_NAMES: readonly string[] = [
 
 /** What the command reads, and what an enforcer tells its workers. */
 export const OTHER_NAMES: readonly string[] = [
+  'DATABASE_MIGRATION_URL',
+  'DATABASE_MIGRATION_URL_FILE',
   'QUOTAPLANE_URL',
   'QUOTAPLANE_TOKEN',
   'QUOTAPLANE_CONTEXT',

@@ -3,9 +3,12 @@ import { readFileSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
+import { sql } from 'kysely'
 import { connect, nkeyAuthenticator } from 'nats'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { PlaneDescription } from '../../services/cli/plane/topology.ts'
+import { createDatabase } from '../../shared/postgres/client.ts'
+import type { Tables } from '../../shared/postgres/tables.ts'
 import { STATE_SUBJECTS, stateSubject } from '../../shared/protocol/subjects.ts'
 import { finish, firstLine, isAlive, quotaplaneHere, spawnCli, temporaryFolder } from './support.ts'
 
@@ -72,6 +75,16 @@ const check = async (region: string) => {
       return exitCode === 0 && JSON.parse(out).allowed === true
     }),
   )
+}
+
+/** Who is connected, this question included. */
+async function usersOfPostgres(): Promise<readonly string[]> {
+  const db = createDatabase<Tables>({ url: plane.postgres.url, onIdleError: () => {} })
+  const { rows } = await sql<{ usename: string }>`
+    select distinct usename from pg_stat_activity
+    where backend_type = 'client backend' order by usename`.execute(db)
+  await db.destroy()
+  return rows.map(({ usename }) => usename)
 }
 
 describe('quotaplane up --topology deploy/topology.yaml', () => {
@@ -148,6 +161,15 @@ describe('quotaplane up --topology deploy/topology.yaml', () => {
     for (const client of [operator, enforcer]) client.disconnect()
   })
 
+  it('has its admins in Postgres as a role that owns nothing, after each start', async () => {
+    expect(await usersOfPostgres()).toEqual(['quotaplane', 'quotaplane_service'])
+    const url = new URL(plane.postgres.url)
+    url.username = 'quotaplane_service'
+    const db = createDatabase<Tables>({ url: url.href, onIdleError: () => {} })
+    await expect(sql`select 1`.execute(db)).rejects.toMatchObject({ cause: { code: '28P01' } })
+    await db.destroy()
+  })
+
   it('shows decisions of a region by the token of that region alone', async () => {
     const url = plane.regions[0]?.enforcers[0]?.url
     const ask = async (token: string): Promise<number> => {
@@ -175,6 +197,7 @@ describe('quotaplane up --topology deploy/topology.yaml', () => {
     await start()
     expect(plane.admin.token).toBe(token)
     expect(await policies()).toBe(found)
+    expect(await usersOfPostgres()).toEqual(['quotaplane', 'quotaplane_service'])
     expect(await stop()).toBe(0)
   })
 })

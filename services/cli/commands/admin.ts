@@ -1,7 +1,6 @@
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { z } from 'zod'
-import { isQuotaError } from '../../../shared/errors.ts'
 import { createDatabase } from '../../../shared/postgres/client.ts'
 import { migrateToLatest } from '../../../shared/postgres/migrator.ts'
 import type { Tables } from '../../../shared/postgres/tables.ts'
@@ -10,6 +9,7 @@ import { countTokens } from '../../../shared/postgres/tokens.ts'
 import { PACKAGE_ROOT } from '../../../shared/runtime/assets.ts'
 import { CliError, EXIT } from '../errors.ts'
 import { type Io, say } from '../io.ts'
+import { addMigrateCommand, databaseFailure } from './admin-migrate.ts'
 import { printJson, printLines, withExamples } from './common.ts'
 
 const initFlags = z.object({
@@ -24,7 +24,7 @@ const CONTEXT = {
   reason: 'first token of the plane',
 }
 
-/** Adds `quotaplane admin init`. */
+/** Adds `quotaplane admin init` and `admin migrate`. */
 export function addAdminCommand(program: Command, io: Io): void {
   const admin = program.command('admin').description('set a plane up from its database')
   const command = admin
@@ -50,6 +50,7 @@ export function addAdminCommand(program: Command, io: Io): void {
       say(io.err, `token ${flags.name} (${id}) has every scope; keep it, it is not shown again:`)
       printLines(io, [token])
     })
+  addMigrateCommand(admin, io)
   withExamples(command, [
     'quotaplane admin init --database-url postgresql://quotaplane@db/quotaplane',
     'export QUOTAPLANE_TOKEN=$(quotaplane admin init) QUOTAPLANE_URL=http://admin:7070',
@@ -68,9 +69,7 @@ async function firstToken(url: string, name: string): Promise<{ id: string; toke
     const { row, token } = await createToken(db, request, CONTEXT)
     return { id: row.id, token }
   } catch (err) {
-    if (!isQuotaError(err, 'QUOTA_DATABASE_UNAVAILABLE')) throw err
-    const cause = err.cause instanceof Error ? err.cause.message : err.message
-    throw new CliError(`Postgres does not answer (${cause}): is the URL right?`)
+    throw databaseFailure(err)
   } finally {
     await db.destroy()
   }

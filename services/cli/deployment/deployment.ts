@@ -1,6 +1,9 @@
 /** The plane of a topology, as processes of this machine. */
+import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { prepareServiceDatabase } from '../../../shared/postgres/service-database.ts'
+import { PACKAGE_ROOT } from '../../../shared/runtime/assets.ts'
 import { AdminClient } from '../admin-client.ts'
 import { addKeys, addLaterKeys, hasKeys, withoutKeys, writeKeys } from '../keys/write-keys.ts'
 import type { PortChoice } from '../plane/ports.ts'
@@ -16,6 +19,10 @@ import type { Topology, TopologyRegion } from './topology-file.ts'
 
 /** As of `startPlane`: a region that recovers takes about eleven seconds. */
 const READY_TIMEOUT_MS = 60_000
+
+/** As in the compose file. */
+const SERVICE_ROLE = 'quotaplane_service'
+const SERVICE_PASSWORD_BYTES = 16
 
 export interface DeploymentOptions {
   readonly topology: Topology
@@ -62,7 +69,9 @@ async function startParts(
     ),
   ])
   say(`Starting ${topology.admins} admins`)
-  const admins = await startAdmins(launch, { topology, keys, database: postgres.url, nats })
+  // A database of the operator's is used as the operator says.
+  const database = postgres.child === null ? postgres.url : await asService(postgres.url)
+  const admins = await startAdmins(launch, { topology, keys, database, nats })
   await allOrFirstFailure(admins.map((admin) => whenReady(admin, READY_TIMEOUT_MS, signal)))
   const [first, ...otherAdmins] = admins
   if (first === undefined) throw new Error('a topology has an admin')
@@ -84,6 +93,19 @@ async function startDatabase(
   isKept: boolean,
 ): Promise<PostgresServer> {
   return url === null ? startPostgres(launch, { isKept }) : { url, child: null }
+}
+
+/** The URL by which admins connect as a role that owns nothing; its password is another at each start. */
+async function asService(ownerUrl: string): Promise<string> {
+  const url = new URL(ownerUrl)
+  url.username = SERVICE_ROLE
+  url.password = randomBytes(SERVICE_PASSWORD_BYTES).toString('hex')
+  await prepareServiceDatabase({
+    owner: { url: ownerUrl },
+    service: { url: url.href },
+    migrations: join(PACKAGE_ROOT, 'migrations'),
+  })
+  return url.href
 }
 
 function startAdmins(

@@ -1,8 +1,8 @@
-import { readFile } from 'node:fs/promises'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runProgram } from '../../../services/cli/program.ts'
 import { createDatabase } from '../../../shared/postgres/client.ts'
+import { prepareServiceDatabase } from '../../../shared/postgres/service-database.ts'
 import type { Tables } from '../../../shared/postgres/tables.ts'
 import { ioWith } from '../../unit/cli/fake-io.ts'
 import { type Admin, AUTHORIZED, aLimit, POLICY, startAdmin, TOKEN } from './admin-harness.ts'
@@ -111,10 +111,10 @@ describe('the audit log', () => {
 
 describe('the role that admin runs as', () => {
   it('can do all that admin does and neither change, remove nor forget an audit entry', async () => {
-    const script = await readFile('deploy/postgres/service-role.sql', 'utf8')
-    await sql.raw(script.replace(":'password'", "'secret'")).execute(admin.db)
     const url = admin.url.replace(/\/\/[^@/]*@/, '//quotaplane_service:secret@')
     expect(url).toContain('quotaplane_service')
+    const [owner, role] = [{ url: admin.url }, { url }]
+    await prepareServiceDatabase({ owner, service: role, migrations: 'migrations' })
     const service = await startAdmin({ url })
     expect(service.follower.isDatabaseUp()).toBe(true)
     const made = await service.create({ name: 'by-service', match: [{ key: 'by' }] })

@@ -7,6 +7,7 @@ import { adminEnv } from '../../../services/admin/config.ts'
 import { findProgram } from '../../../services/cli/plane/programs.ts'
 import { enforcerEnv } from '../../../services/enforcer/config.ts'
 import { syncEnv } from '../../../services/sync/config.ts'
+import { migrationEnv } from '../../../shared/postgres/settings.ts'
 
 /** The charts, rendered by helm. Debian has no package of it, so where it is not installed this says so and is skipped. */
 
@@ -43,6 +44,11 @@ const UNUSABLE_TOGETHER: readonly (readonly [string, string, ('region' | 'contro
   ['enforcer.env.REGION=other', 'enforcer.env.REGION: is set by a value of its own'],
   ['sync.env.REDIS_PASSWORD=hunter', 'sync.env.REDIS_PASSWORD: is a secret'],
   ['admin.tls.clientCa=true', 'admin.tls.clientCa: needs admin.tls.secret', 'control'],
+  [
+    'admin.env.DATABASE_MIGRATION_URL=x',
+    'admin.env.DATABASE_MIGRATION_URL: is a secret',
+    'control',
+  ],
   ['admin.oidc.issuer=https://issuer', 'admin.oidc: set issuer, audience', 'control'],
 ]
 
@@ -65,6 +71,7 @@ const EVERYTHING = {
   control: [
     'database.tls.secret=database-tls',
     'database.tls.clientCertificate=true',
+    'database.migrationUrl.secret=database-owner',
     'nats.tls.secret=nats-tls',
     'admin.token.secret=token',
     'admin.tls.secret=tls',
@@ -102,11 +109,15 @@ const containerSchema = z.looseObject({
   livenessProbe: probeSchema,
   readinessProbe: probeSchema,
 })
+const jobSchema = containerSchema
+  .omit({ ports: true, startupProbe: true, livenessProbe: true, readinessProbe: true })
+  .extend({ name: z.literal('migrate') })
 const podSchema = z.looseObject({
   automountServiceAccountToken: z.literal(false),
   securityContext: z.looseObject({ runAsNonRoot: z.literal(true) }),
   terminationGracePeriodSeconds: z.number(),
   topologySpreadConstraints: z.array(z.looseObject({ topologyKey: z.string() })).length(2),
+  initContainers: z.tuple([jobSchema]).optional(),
   containers: z.tuple([containerSchema]),
   volumes: z.array(
     z.object({ name: z.string(), secret: z.looseObject({ secretName: z.string() }) }),
@@ -192,6 +203,26 @@ describe.skipIf(helm === null)(`deploy/helm${HERE}`, () => {
       }
     },
   )
+
+  it('migrates as the owner of the schema, whose URL the admins of the same pods do not see', async () => {
+    const [plain] = podsOf(await render('control', CHARTS.control))
+    expect(plain?.initContainers).toBeUndefined()
+    const [pod] = podsOf(await render('control', [...CHARTS.control, ...EVERYTHING.control]))
+    const [migrate] = pod?.initContainers ?? []
+    expect(migrate?.args.slice(1)).toEqual(['dist/services/cli/main.js', 'admin', 'migrate'])
+    const settings = migrate?.env.map(({ name }) => name.replace(/_FILE$/, '')) ?? []
+    expect([...settings].sort()).toEqual(Object.keys(migrationEnv.shape).sort())
+    const mounted = (of: typeof migrate) => of?.volumeMounts.map(({ mountPath }) => `${mountPath}/`)
+    for (const { name, value } of migrate?.env ?? []) {
+      expect(
+        mounted(migrate)?.filter((path) => value.startsWith(path)),
+        name,
+      ).toHaveLength(1)
+    }
+    const known = pod?.volumes.map(({ name }) => `/secrets/${name}/`) ?? []
+    expect(known).toEqual(expect.arrayContaining(mounted(migrate) ?? ['none']))
+    expect(mounted(pod?.containers[0] as typeof migrate)).not.toContain('/secrets/database-owner/')
+  })
 
   it.each(everyWay)('$chart $how asks for health where the service listens', async (way) => {
     for (const { containers } of podsOf(await render(way.chart, way.values))) {

@@ -9,6 +9,7 @@ import { adminEnv } from '../../../services/admin/config.ts'
 import { writeKeys } from '../../../services/cli/keys/write-keys.ts'
 import { enforcerEnv } from '../../../services/enforcer/config.ts'
 import { syncEnv } from '../../../services/sync/config.ts'
+import { databaseUser, migrationEnv } from '../../../shared/postgres/settings.ts'
 import { contentOf } from '../../support/setting-files.ts'
 
 /** No container engine runs here, so what the compose file and the Dockerfile say is compared with the code. */
@@ -73,6 +74,23 @@ describe('docker-compose.multi-region.yml', () => {
         name,
       ).toEqual([])
       expect(schema.safeParse(values).error, name).toBeUndefined()
+    }
+  })
+
+  it('migrates as the owner of the schema, and has admins serve as a role that owns nothing', () => {
+    const owner = compose.services['postgres']?.environment['POSTGRES_USER']
+    const migrate = compose.services['migrate']
+    expect(migrate?.command?.slice(2)).toEqual(['admin', 'migrate'])
+    const config = migrationEnv.parse(migrate?.environment)
+    expect(databaseUser(config.DATABASE_MIGRATION_URL).name).toBe(owner)
+    const admins = running.filter(([, service]) => sourceOf(service).includes('/admin/'))
+    expect(admins).toHaveLength(2)
+    for (const [name, { environment, depends_on }] of admins) {
+      expect(environment['DATABASE_URL'], name).toBe(config.DATABASE_URL)
+      expect(depends_on['migrate'], name).toEqual({ condition: 'service_completed_successfully' })
+    }
+    for (const [name, { environment }] of running) {
+      expect(JSON.stringify(environment), name).not.toMatch(/POSTGRES_PASSWORD|DATABASE_MIGRATION/)
     }
   })
 

@@ -4,6 +4,7 @@ import { parse } from 'yaml'
 import { adminEnv } from '../../../services/admin/config.ts'
 import { enforcerEnv } from '../../../services/enforcer/config.ts'
 import { syncEnv } from '../../../services/sync/config.ts'
+import { migrationEnv } from '../../../shared/postgres/settings.ts'
 
 /** What can be said of the charts without helm; test/integration/deploy/helm.test.ts renders them where it is there. */
 
@@ -40,7 +41,12 @@ describe.each(CHARTS)('the chart %s', (chart) => {
   })
 
   it('sets only what a service reads', () => {
-    const known = { ...enforcerEnv.shape, ...syncEnv.shape, ...adminEnv.shape }
+    const known = {
+      ...enforcerEnv.shape,
+      ...syncEnv.shape,
+      ...adminEnv.shape,
+      ...migrationEnv.shape,
+    }
     const set = templates.flatMap((text) => [
       ...[...text.matchAll(/\{ name: ([A-Z][A-Z_]+),/g)].map(([, name = '']) => name),
       ...[...text.matchAll(/"setting" "([A-Z_]+)"/g)].map(([, name = '']) => name),

@@ -238,7 +238,7 @@ spec:
 {{- if regexMatch "^(REGION|LOG_LEVEL|DRAIN_DELAY_MS|SHUTDOWN_DEADLINE_MS|OIDC_.*|(REDIS|NATS)_(URL|USERNAME|CA|CERT)|[A-Z]+_(HOST|PORT|GRPC_PORT|TLS_[A-Z_]+))$" $name }}
 {{- fail (printf "%s.env.%s: is set by a value of its own" $part $name) }}
 {{- end }}
-{{- if regexMatch "(PASSWORD|SEED|TOKEN|_KEY|OTLP_HEADERS|DATABASE_URL)$" $name }}
+{{- if regexMatch "(PASSWORD|SEED|TOKEN|_KEY|OTLP_HEADERS|DATABASE_(MIGRATION_)?URL)$" $name }}
 {{- fail (printf "%s.env.%s: is a secret, which values must not hold; name it in %s.secretEnv" $part $name $part) }}
 {{- end }}
 {{- end }}
