@@ -16,7 +16,7 @@ export interface DeadlineOptions<Item> {
 }
 
 /** A batch waits for the batches of other slot groups before it; more than this is a server that does not keep up. */
-const STRETCH_MAX = 4
+export const STRETCH_MAX = 4
 
 /** Timers are late by a millisecond at any time; by more than this something kept the process from its loop. */
 const STALL_MS = 2

@@ -10,6 +10,8 @@ import { writeKeys } from '../../../services/cli/keys/write-keys.ts'
 import { enforcerEnv } from '../../../services/enforcer/config.ts'
 import { syncEnv } from '../../../services/sync/config.ts'
 import { databaseUser, migrationEnv } from '../../../shared/postgres/settings.ts'
+import { STRETCH_MAX } from '../../../shared/redis/deadlines.ts'
+import { CALLS_OF_A_CHECK, rateLimitTimeoutMs } from '../../support/envoy-timeout.ts'
 import { contentOf } from '../../support/setting-files.ts'
 
 /** No container engine runs here, so what the compose file and the Dockerfile say is compared with the code. */
@@ -172,6 +174,16 @@ describe('docker-compose.multi-region.yml', () => {
     expect(compose.services['regions']?.command?.join(' ')).toContain(
       `region register ${[...regions].join(' ')} `,
     )
+  })
+
+  it('has Envoy wait longer than an enforcer that decides without its Redis', () => {
+    const timeoutMs = rateLimitTimeoutMs(readFileSync('deploy/envoy/region.yaml', 'utf8'))
+    const enforcers = running.filter(([, service]) => sourceOf(service).includes('/enforcer/'))
+    expect(enforcers).toHaveLength(6)
+    for (const [name, { environment }] of enforcers) {
+      const deadlineMs = Number(environment['REDIS_DEADLINE_MS'])
+      expect(timeoutMs, name).toBeGreaterThan(CALLS_OF_A_CHECK * STRETCH_MAX * deadlineMs)
+    }
   })
 
   it('lets Prometheus ask every service on the port that answers /metrics', () => {

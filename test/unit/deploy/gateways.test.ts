@@ -6,6 +6,9 @@ import { parseAuthorizeQuery } from '../../../services/enforcer/authorize-query.
 import { AUTHORIZE_PATH } from '../../../services/enforcer/authorize-route.ts'
 import { DRAFT_HEADERS } from '../../../shared/protocol/rate-limit-headers.ts'
 import { RLS_SERVICE } from '../../../shared/protocol/rls-messages.ts'
+import { CHECK_DEADLINE_MS } from '../../../shared/redis/check-store.ts'
+import { STRETCH_MAX } from '../../../shared/redis/deadlines.ts'
+import { CALLS_OF_A_CHECK, rateLimitTimeoutMs } from '../../support/envoy-timeout.ts'
 
 /** No gateways but nginx and HAProxy run in tests, so what the examples say is compared with what the enforcer takes. */
 
@@ -60,6 +63,13 @@ const kongSchema = z.strictObject({
       ),
     }),
   ),
+})
+
+describe('deploy/gateways/envoy.yaml', () => {
+  it('waits longer than an enforcer that decides without its Redis', () => {
+    const timeoutMs = rateLimitTimeoutMs(readFileSync(`${FOLDER}/envoy.yaml`, 'utf8'))
+    expect(timeoutMs).toBeGreaterThan(CALLS_OF_A_CHECK * STRETCH_MAX * CHECK_DEADLINE_MS)
+  })
 })
 
 describe('deploy/gateways', () => {
