@@ -45,7 +45,7 @@ export const logLevel = z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trac
 /**
  * Reads a service's settings from the environment. Each may instead be the content of a file that `<name>_FILE`
  * names, which is how secrets are mounted into containers; the line feed at its end is not part of it. With
- * `ownPrefix`, a variable that begins so must be a setting of some service.
+ * `ownPrefix`, a variable that begins so and is nearly a setting is a problem too.
  *
  * Every problem is reported at once, by variable name; the values themselves are not printed, since one may
  * be a secret. The result is frozen.
@@ -59,7 +59,9 @@ export function readEnv<Shape extends z.ZodRawShape>(
   const unknown =
     ownPrefix === undefined
       ? []
-      : unknownSettings(environment).filter(({ name }) => name.startsWith(ownPrefix))
+      : unknownSettings(environment).filter(
+          (one) => one.isMisspelt && one.name.startsWith(ownPrefix),
+        )
   const given = Object.fromEntries(
     Object.keys(schema.shape).flatMap((name) => {
       const value = settingOf(name, environment, unreadable)
@@ -100,8 +102,8 @@ function wordsFor(issue: z.core.$ZodRawIssue): string | undefined {
 /**
  * As `readEnv`, for a service that is starting: a problem is printed without a stack trace, and ends it with 1.
  *
- * A variable that begins like a setting of this service and is none ends the start too, since what it was to switch on
- * would be off. Those that begin otherwise may be another program's (`warnOfUnknown`).
+ * A misspelt setting of this service ends the start too, since what it was to switch on would be off. Others may be
+ * another program's (`warnOfUnknown`).
  */
 export function readEnvOrExit<Shape extends z.ZodRawShape>(
   schema: z.ZodObject<Shape>,

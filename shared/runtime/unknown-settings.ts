@@ -21,6 +21,13 @@ const KNOWN: ReadonlySet<string> = new Set([
   ...OTHER_NAMES,
 ])
 
+export interface UnknownSetting {
+  readonly name: string
+  /** Whether it is nearly a setting; otherwise it may well be another program's. */
+  readonly isMisspelt: boolean
+  readonly message: string
+}
+
 /** Whether Kubernetes set this variable and not a person: of a service `enforcer` it says `ENFORCER_PORT=tcp://…`. */
 export function isServiceLink(name: string, value: string): boolean {
   return SERVICE_LINK.test(name) || (name.endsWith('_PORT') && LINK_ADDRESS.test(value))
@@ -30,21 +37,19 @@ export function isServiceLink(name: string, value: string): boolean {
  * The names in `environment` that are no setting of any service though they begin like one, or are nearly one; each
  * with the words that say so and which was probably meant. Values are not looked at but to tell service links.
  */
-export function unknownSettings(
-  environment: Environment,
-): readonly { readonly name: string; readonly message: string }[] {
+export function unknownSettings(environment: Environment): readonly UnknownSetting[] {
   return Object.entries(environment).flatMap(([name, value]) => {
     if (!value || KNOWN.has(name) || isServiceLink(name, value)) return []
     const meant = meantBy(name)
     if (meant === null && !PREFIX.test(name)) return []
     const hint = meant === null ? 'docs/settings.md has them all' : `did you mean ${meant}?`
-    return [{ name, message: `is no setting; ${hint}` }]
+    return [{ name, isMisspelt: meant !== null, message: `is no setting; ${hint}` }]
   })
 }
 
 /**
  * Says in the log what looks like a setting and is none. It may be another program's, so the service starts; what
- * begins like one of its own has ended the start before (`readEnvOrExit`).
+ * is nearly one of its own has ended the start before (`readEnvOrExit`).
  */
 export function warnOfUnknown(environment: Environment, log: Pick<Logger, 'warn'>): void {
   for (const { name, message } of unknownSettings(environment)) {
@@ -64,11 +69,17 @@ function nearestTo(name: string): string | null {
     const ends = SETTING_NAMES.filter((one) => one.startsWith(prefix)).map((one) =>
       one.slice(prefix.length),
     )
-    const end = similarTo(name.slice(prefix.length), ends)
-    if (end !== null) return `${prefix}${end}`
+    const end = name.slice(prefix.length)
+    const near = similarTo(end, ends) ?? ends.find((one) => similarTo(sorted(one), [sorted(end)]))
+    if (near !== undefined) return `${prefix}${near}`
   }
   if (name.length < NEAR_LENGTH_MIN) return null
   // A unit that was left out is more than two letters.
   const whole = SETTING_NAMES.find((one) => one.startsWith(`${name}_`))
   return whole ?? similarTo(name, SETTING_NAMES, NEAR_LETTERS)
+}
+
+/** By its words, whatever their order: `TOKEN_REQUIRED` is nearly `REQUIRE_TOKEN`. */
+function sorted(name: string): string {
+  return name.split('_').sort().join('_')
 }

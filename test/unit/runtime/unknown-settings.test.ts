@@ -31,6 +31,7 @@ describe('a variable that looks like a setting', () => {
     ['ENFORCER_TSL_CERT', 'ENFORCER_TLS_CERT'],
     ['ENFORCER_TLS_CRET_FILE', 'ENFORCER_TLS_CERT_FILE'],
     ['SYNC_PROT', 'SYNC_PORT'],
+    ['ENFORCER_TOKEN_REQUIRED', 'ENFORCER_REQUIRE_TOKEN'],
     ['REDIS_PASWORD', 'REDIS_PASSWORD'],
     ['DRAIN_DELAY', 'DRAIN_DELAY_MS'],
     ['RATE_LIMIT_HEADER', 'RATE_LIMIT_HEADERS'],
@@ -69,13 +70,13 @@ describe('a service', () => {
   })
 
   it('starts with what may be another program’s, and warns of it', () => {
-    const environment = { REDIS_HOST: 'redis', ADMIN_EMAIL: 'me@example.org', SYNC_PORT: '7080' }
+    const environment = { REDIS_HOST: 'redis', ENFORCER_COLOUR: 'blue', SYNC_PORT: '7080' }
     expect(read(environment).ENFORCER_PORT).toBe(8080)
     const warned: unknown[] = []
     warnOfUnknown(environment, { warn: (fields: object) => void warned.push(fields) } as never)
     expect(warned).toEqual([
       { variable: 'REDIS_HOST', hint: 'is no setting; docs/settings.md has them all' },
-      { variable: 'ADMIN_EMAIL', hint: 'is no setting; docs/settings.md has them all' },
+      { variable: 'ENFORCER_COLOUR', hint: 'is no setting; docs/settings.md has them all' },
     ])
   })
 
