@@ -43,8 +43,7 @@ mendedBy(applySchema, APPLY_FIXES)
 
 /** How to mend the fields of a schema, be it one that may be left out. */
 export function fixesOf(schema: object): Fixes {
-  if (schema instanceof z.ZodOptional || schema instanceof z.ZodNullable) {
-    return fixesOf(schema.unwrap())
-  }
-  return { ...FIXES, ...OWN.get(schema) }
+  const inner =
+    schema instanceof z.ZodOptional || schema instanceof z.ZodNullable ? schema.unwrap() : null
+  return { ...(inner === null ? FIXES : fixesOf(inner)), ...OWN.get(schema) }
 }
