@@ -149,6 +149,8 @@ export class CertificateFiles {
     const read: { cert?: string; key?: Secret; ca?: string } = {}
     for (const [part, path] of this.#filesOf(held)) {
       const text = await readFile(path, { encoding: 'utf8', signal }).catch((err: unknown) => {
+        // Out of time, or the service is stopping: that says nothing about the file.
+        if (signal?.aborted) throw err
         const code = err instanceof Error && 'code' in err ? String(err.code) : 'not readable'
         return { problem: `${held.names[part]}_FILE: cannot read ${path} (${code})` }
       })
