@@ -64,7 +64,7 @@ export function addSimulateCommand(program: Command, io: Io): void {
   ])
   command.addHelpText(
     'after',
-    "\nAn access log's fields are client, user, method, path, status, referer and agent; CSV has its columns, JSON its names, nested ones with dots. A field `requests` makes a line stand for so many, evenly until the next.\nDecisions are exact for one limiter that holds all of each limit; concurrency limits are left out, since a log does not say when a caller was done.",
+    "\nAn access log's fields are client, user, method, path, status, referer and agent; CSV has its columns, JSON its names, nested ones with dots. A field `requests` makes a line stand for so many, evenly until the next.\nDecisions are exact for one limiter that holds all of each limit, of several shards in each of its parts; concurrency limits are left out, since a log does not say when a caller was done.",
   )
 }
 

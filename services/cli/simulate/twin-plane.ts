@@ -2,7 +2,7 @@
  * A plane in memory: policies matched by what enforcers match with, and decided by the algorithms' twins.
  *
  * Exact for one limiter that holds all of a limit (`whole`), which is what regions come to whose loans keep up with
- * the demand. With `split` each region has its base and nothing is lent: what stays where regions are cut off.
+ * the demand. A limit of several shards counts each key in as many parts, as it does there. With `split` each region has its base and nothing is lent: what stays where regions are cut off.
  */
 import { allows } from '../../../shared/core/algorithms/algorithm.ts'
 import { algorithmOf } from '../../../shared/core/algorithms/registry.ts'
@@ -10,6 +10,7 @@ import { splitBase } from '../../../shared/core/base-split.ts'
 import { longestWindowMs } from '../../../shared/core/calendar.ts'
 import { countedEntries } from '../../../shared/core/counted-entries.ts'
 import { counterName } from '../../../shared/core/counter-id.ts'
+import { partOfRequest, partTokens } from '../../../shared/core/counter-parts.ts'
 import type { Descriptor } from '../../../shared/core/descriptor.ts'
 import type { RegionOverride } from '../../../shared/core/overrides.ts'
 import type { RegionLimit, RegionPolicy } from '../../../shared/core/policy.ts'
@@ -79,6 +80,7 @@ export class TwinPlane {
   readonly #overrides = new Map<RegionPolicy, PolicyOverrides | null>()
   readonly #counters = new Map<string, Counter>()
   #sweepAt = SWEEP_AT
+  #checks = 0
 
   constructor(policies: readonly TwinPolicy[], model: SplitModel) {
     this.#policies = policies
@@ -94,8 +96,10 @@ export class TwinPlane {
   check(check: TwinCheck): TwinVerdict {
     const governing = this.#governing(check)
     if (governing.length === 0) return UNMATCHED
+    // A log names no requests; enforcers give those that have no id one of their own, by which a part is chosen.
+    const requestId = String(++this.#checks)
     const targets = governing.flatMap(({ policy, descriptor }) =>
-      this.#targets(policy, descriptor, check.region),
+      this.#targets(policy, descriptor, { region: check.region, requestId }),
     )
     const deniedBy: string[] = []
     // Two descriptors of a check may have one counter, which then is spent twice.
@@ -147,7 +151,11 @@ export class TwinPlane {
     return all.filter(({ policy }) => !replaced.has(policy.name))
   }
 
-  #targets(policy: RegionPolicy, { entries }: Descriptor, region: string): readonly Target[] {
+  #targets(
+    policy: RegionPolicy,
+    { entries }: Descriptor,
+    { region, requestId }: { readonly region: string; readonly requestId: string },
+  ): readonly Target[] {
     if (policy.unlimited || policy.shadow) return []
     const overrides = this.#overridesOf(policy)
     const value = overrides === null ? undefined : entries[overrides.entry]?.value
@@ -158,12 +166,12 @@ export class TwinPlane {
     return policy.limits
       .filter(({ candidateOf, algorithm }) => candidateOf === null && algorithm !== 'concurrency')
       .map((limit) => ({
-        key: `${place} ${limit.id} ${name}`,
+        key: `${place} ${limit.id} ${partOfRequest(requestId, limit.shards)} ${name}`,
         label: `${policy.name}/${limit.name}`,
         limit:
           override?.rule?.kind === 'deny'
             ? { ...limit, capacity: 0 }
-            : tenantLimit(policy, limit, override),
+            : partOf(tenantLimit(policy, limit, override)),
       }))
   }
 
@@ -189,6 +197,15 @@ export class TwinPlane {
     this.#indexes.set(place, index)
     return index
   }
+}
+
+/** A limit as one of the parts has it in which its keys are counted. */
+function partOf(limit: RegionLimit): RegionLimit {
+  const { shards, home } = limit
+  if (shards === 1) return limit
+  const capacity = partTokens(limit.capacity, shards)
+  const burst = partTokens(limit.burst, shards)
+  return { ...limit, capacity, burst, idle: { tokens: shareBurst(burst, home), atUs: 0 } }
 }
 
 function othersReplaced({ name, replaces = [] }: RegionPolicy): readonly string[] {
@@ -221,7 +238,7 @@ function regionPolicy(
 }
 
 function regionLimit(limit: LimitDocument, place: string, id: number): RegionLimit {
-  const { name, algorithm, capacity, calendar = null, burst = capacity } = limit
+  const { name, algorithm, capacity, calendar = null, burst = capacity, shards = 1 } = limit
   const home =
     place === '' ? POOL_UNITS : (splitBase(weightSteps(limit.split), capacity)[place] ?? 0)
   const windowMs =
@@ -231,7 +248,7 @@ function regionLimit(limit: LimitDocument, place: string, id: number): RegionLim
     name,
     algorithm,
     calendar,
-    shards: 1,
+    shards,
     leases: 'off',
     candidateOf: null,
     capacity,

@@ -5,6 +5,7 @@ import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runProgram } from '../../../services/cli/program.ts'
 import { linesOf, type ReadProgress } from '../../../services/cli/simulate/lines.ts'
+import { partOfRequest } from '../../../shared/core/counter-parts.ts'
 import { ioWith } from './fake-io.ts'
 
 const START_MS = Date.UTC(2026, 0, 1)
@@ -200,5 +201,29 @@ describe('quotaplane simulate', () => {
       longest: true,
       part: 1,
     })
+  })
+})
+
+describe('a limit of several shards', () => {
+  it('is played in as many parts, each of its part of the limit', async () => {
+    const requests = Array.from(
+      { length: 12 },
+      (_, second) => `${at(second).getTime()},us-east-1,ann`,
+    )
+    const trace = await file('sharded.csv', `time_ms,region,client\n${requests.join('\n')}\n`)
+    const parts = [0, 0, 0]
+    for (let request = 1; request <= requests.length; request++) {
+      const part = partOfRequest(String(request), parts.length)
+      parts[part] = (parts[part] ?? 0) + 1
+    }
+    // Four in each part, and one part is asked for less.
+    const admitted = parts.reduce((sum, asked) => sum + Math.min(asked, 4), 0)
+    expect(admitted).toBeLessThan(requests.length)
+    const sharded = policy(12).replace('capacity', 'shards: 3, capacity')
+    expect((await figures(trace, sharded)).total).toMatchObject({
+      checks: 12,
+      allowedAfter: admitted,
+    })
+    expect((await figures(trace, policy(12))).total).toMatchObject({ allowedAfter: 12 })
   })
 })
