@@ -57,6 +57,8 @@ interface Reply {
 interface SendOptions {
   readonly body: string
   readonly signal: AbortSignal
+  /** The caller's own. */
+  readonly caller: AbortSignal | undefined
 }
 
 type Outcome =
@@ -187,7 +189,7 @@ export class QuotaClient {
     const until = signal === undefined ? deadline : AbortSignal.any([deadline, signal])
     let failure: unknown
     for (const entry of this.#ring.turn()) {
-      const outcome = await this.#ask(entry, path, { body, signal: until })
+      const outcome = await this.#ask(entry, path, { body, signal: until, caller: signal })
       if (outcome.kind === 'reply') return outcome.reply
       failure = outcome.failure
       if (!outcome.isUncounted) break
@@ -206,9 +208,11 @@ export class QuotaClient {
     try {
       reply = await this.#send(url, path, options)
     } catch (failure) {
+      // One that hangs would cost each of its turns the whole deadline; a caller that gave up says nothing of it.
+      if (!options.caller?.aborted) this.#ring.putLast(entry)
       return { kind: 'failed', failure, isUncounted: NEVER_SENT.has(codeOf(failure)) }
     }
-    if (reply.headers['connection'] === 'close') this.#ring.noteLeaving(entry)
+    if (reply.headers['connection'] === 'close') this.#ring.putLast(entry)
     if (reply.status === 200) return { kind: 'reply', reply }
     if (reply.status < 500) throw refusalOf(reply.status, reply.body)
     // A 503 says that nothing was counted, so another enforcer may be asked.
@@ -216,13 +220,14 @@ export class QuotaClient {
     return { kind: 'failed', failure, isUncounted: reply.status === 503 }
   }
 
-  async #send(url: URL, path: string, options: SendOptions): Promise<Reply> {
+  async #send(url: URL, path: string, { body, signal }: SendOptions): Promise<Reply> {
     const response = await this.#agent.request({
       origin: url.origin,
       path: `${url.pathname.replace(/\/+$/, '')}${path}`,
       method: 'POST',
       headers: { ...this.#traceFields?.(), ...this.#fields },
-      ...options,
+      body,
+      signal,
     })
     const text = await response.body.text()
     return { status: response.statusCode, headers: response.headers, body: parseJson(text) }

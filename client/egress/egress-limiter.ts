@@ -11,7 +11,7 @@ import type { Descriptor } from '../requests.ts'
 import { type BackoffOptions, backoffMs } from './backoff.ts'
 import { EgressError } from './egress-error.ts'
 import { Gate, type GateOptions } from './gate.ts'
-import { providerWaitMs } from './provider-wait.ts'
+import { answeredAtMs, providerWaitMs } from './provider-wait.ts'
 
 /** A global quota that the call must pass too, shared by all regions through the plane. */
 export interface EgressQuota {
@@ -98,7 +98,11 @@ export class EgressLimiter {
     return await this.#attempt(call, {
       send: (signal) => fetch(url, { ...init, signal }),
       judge: (response) => {
-        const waitMs = providerWaitMs(response.status, response.headers, Date.now())
+        const waitMs = providerWaitMs(
+          response.status,
+          response.headers,
+          answeredAtMs(response.headers),
+        )
         const again =
           response.status === 429 ? isReplayable : TRANSIENT.has(response.status) && mayRepeat
         return { again, waitMs }
@@ -138,7 +142,7 @@ export class EgressLimiter {
       const isLast = attempt >= this.#attemptsMax || performance.now() + waitMs >= untilMs
       if (!outcome.again || isLast) return resultOf(outcome)
       if (outcome.kind === 'answered') await call.discard(outcome.value)
-      await delay(waitMs, undefined, { signal })
+      await waitFor(waitMs, signal)
     }
   }
 
@@ -174,7 +178,7 @@ export class EgressLimiter {
       if (performance.now() + deniedMs >= untilMs) {
         throw new EgressError('EGRESS_QUOTA', `the global quota is used up for ${deniedMs} ms`)
       }
-      await delay(deniedMs, undefined, { signal })
+      await waitFor(deniedMs, signal)
     }
   }
 
@@ -184,9 +188,28 @@ export class EgressLimiter {
     const { client, domain, descriptor } = this.#quota
     const answer = await client.check({ domain, descriptors: [descriptor], cost, signal })
     if (answer.allowed) return null
+    const never = answer.decisions.find(({ allowed, reason }) => !allowed && isForGood(reason))
+    if (never !== undefined) {
+      const message = `the global quota ${never.policy} never admits this call (${never.reason})`
+      throw new EgressError('EGRESS_QUOTA', message)
+    }
     const waits = answer.decisions.map(({ allowed, retryAfterMs }) => (allowed ? 0 : retryAfterMs))
     if (waits.includes(null)) return UNKNOWN_DENIAL_MS
     return Math.max(1, ...waits.map(Number))
+  }
+}
+
+/** Whether waiting never helps: the cost is more than the limit admits at once, or it denies everybody. */
+function isForGood(reason: string | undefined): boolean {
+  return reason === 'cost_exceeds_capacity' || reason === 'deny_all'
+}
+
+/** Rejects with the signal's reason when it is aborted first. */
+async function waitFor(ms: number, signal: AbortSignal): Promise<void> {
+  try {
+    await delay(ms, undefined, { signal })
+  } catch (err) {
+    throw signal.aborted ? signal.reason : err
   }
 }
 

@@ -30,6 +30,15 @@ export function providerWaitMs(
   return exhaustedMs(headers, nowMs)
 }
 
+/**
+ * When the provider answered, by its own clock where it says so: a date to wait until is of that clock, and this host's
+ * may be some minutes off.
+ */
+export function answeredAtMs(headers: HeaderReader): number {
+  const dateMs = Date.parse(headers.get('date') ?? '')
+  return Number.isNaN(dateMs) ? Date.now() : dateMs
+}
+
 function retryAfterMs(text: string | null, nowMs: number): number | null {
   if (text === null) return null
   const trimmed = text.trim()

@@ -112,6 +112,48 @@ describe('the egress limiter', () => {
     expect(seen).toHaveLength(1)
   })
 
+  it.each(['cost_exceeds_capacity', 'deny_all'])(
+    'does not wait for a global quota that never admits the call: %s',
+    async (reason) => {
+      const { url, seen } = await answering(200)
+      const decisions = [{ policy: 'egress/mail', allowed: false, retryAfterMs: null, reason }]
+      const client = { check: () => Promise.resolve({ allowed: false, decisions } as never) }
+      const quota = { client, domain: 'egress', descriptor: { provider: 'mail' } }
+      await expect(anEgress({ quota }).fetch(url)).rejects.toMatchObject({
+        code: 'EGRESS_QUOTA',
+        message: expect.stringContaining('egress/mail never'),
+      })
+      expect(seen).toEqual([])
+    },
+  )
+
+  it('takes a date to wait until by the clock of the provider', async () => {
+    const days = 86_400_000
+    server = await serve((turn, res) => {
+      const date = new Date(Date.UTC(2020, 0, 1))
+      const until = new Date(date.getTime() + 1_000)
+      if (turn === 1)
+        res.writeHead(429, { date: date.toUTCString(), 'retry-after': until.toUTCString() })
+      res.end()
+    })
+    const egress = anEgress({ deadlineMs: days })
+    const beganMs = performance.now()
+    expect((await egress.fetch(server.url)).status).toBe(200)
+    expect(performance.now() - beganMs).toBeGreaterThanOrEqual(990)
+  })
+
+  it('ends a wait with the reason that its caller gave', async () => {
+    server = await serve((_turn, res) => {
+      res.writeHead(429, { 'retry-after': '30' })
+      res.end()
+    })
+    const caller = new AbortController()
+    const call = anEgress().fetch(server.url, { signal: caller.signal })
+    await expect.poll(() => server?.seen.length).toBe(1)
+    setTimeout(() => caller.abort(new Error('shutting down')), 50)
+    await expect(call).rejects.toThrow('shutting down')
+  })
+
   it('runs any work under the same rate and cap', async () => {
     const egress = anEgress({ concurrency: 1 })
     let running = 0

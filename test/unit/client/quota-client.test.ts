@@ -100,6 +100,18 @@ describe('the client', () => {
     }
   })
 
+  it('asks an enforcer that did not answer no more while another one does, but for one whose caller gave up', async () => {
+    const hanging = await aServer(() => {})
+    const working = await aServer((_turn, res) => res.end(ALLOWED))
+    const client = aClient([hanging.url, working.url], { timeoutMs: 100 })
+    const gaveUp = client.check({ ...check, signal: AbortSignal.timeout(20) })
+    await expect(gaveUp).rejects.toMatchObject({ name: 'TimeoutError' })
+    const answers = []
+    for (let turn = 0; turn < 8; turn++) answers.push(await client.check(check))
+    expect(answers.filter(({ decidedBy }) => decidedBy === 'client')).toHaveLength(1)
+    expect([hanging.seen.length, working.seen.length]).toEqual([2, 7])
+  })
+
   it('never sends a check twice that may have been counted', async () => {
     const broken = await aServer((_turn, res) => res.destroy())
     const good = await aServer((_turn, res) => res.end(ALLOWED))
