@@ -5,8 +5,11 @@ import { QuotaClientError } from './quota-error.ts'
 export type LimitHeaders = Readonly<Record<string, string>>
 
 export interface Answer extends CheckAnswer {
-  /** `client`: no enforcer answered, and `onUnavailable` decided. */
-  readonly decidedBy: 'enforcer' | 'client'
+  /**
+   * `lease`: tokens that an enforcer had granted this client ahead. `client`: no enforcer answered, and
+   * `onUnavailable` decided.
+   */
+  readonly decidedBy: 'enforcer' | 'lease' | 'client'
   readonly headers: LimitHeaders
 }
 

@@ -1,6 +1,7 @@
 import { Agent } from 'undici'
 import { type Answer, isRecord, limitHeaders, parseAnswer, refusalOf } from './answers.ts'
 import { EnforcerRing, type RingEntry } from './enforcer-ring.ts'
+import { type LeaseCounts, type LeaseOptions, Leases, type Post } from './leases/leases.ts'
 import { QuotaClientError } from './quota-error.ts'
 import { type Check, encodeCheck, type NamedCheck } from './requests.ts'
 
@@ -28,6 +29,11 @@ export interface QuotaClientOptions {
    * belongs to its caller's trace. Called for each request.
    */
   readonly traceFields?: () => Readonly<Record<string, string>>
+  /**
+   * Whether tokens of keys that are checked often are taken in blocks and spent here, without a request for each check;
+   * not unless told. Such answers have `decidedBy: 'lease'`, and no enforcer counts those checks: `leaseCounts` does.
+   */
+  readonly leases?: boolean | LeaseOptions
 }
 
 /** A retry after a failure that left the request unsent goes to the next enforcer; each is asked once. */
@@ -78,6 +84,7 @@ export class QuotaClient {
   readonly #agent: Agent
   readonly #traceFields: QuotaClientOptions['traceFields']
   readonly #fields: Readonly<Record<string, string>>
+  readonly #leases: Leases | null
 
   constructor(options: QuotaClientOptions) {
     if (options.urls.length === 0) throw new RangeError('urls must name at least one enforcer')
@@ -86,6 +93,7 @@ export class QuotaClient {
     this.#onUnavailable = options.onUnavailable ?? 'allow'
     this.#traceFields = options.traceFields
     this.#fields = { ...authorizationOf(options.token), 'content-type': 'application/json' }
+    this.#leases = leasesOf(options.leases, (path, body) => this.#post(path, body, undefined))
     this.#agent = new Agent({
       connections: options.connections ?? 32,
       pipelining: 1,
@@ -102,11 +110,15 @@ export class QuotaClient {
    * aborted, and under `onUnavailable: 'throw'` with QUOTA_CLIENT_UNAVAILABLE.
    */
   async check(check: Check): Promise<Answer> {
+    const leased = this.#leases?.take(check) ?? null
+    if (leased !== null) return leased
     const { signal, ...body } = check
     try {
       const reply = await this.#post('/v1/check', encodeCheck(body), signal)
+      const answer = parseAnswer(reply.body)
+      this.#leases?.noteRevision(answer.revision)
       return {
-        ...parseAnswer(reply.body),
+        ...answer,
         decidedBy: 'enforcer',
         headers: limitHeaders(reply.headers),
       }
@@ -179,8 +191,14 @@ export class QuotaClient {
     throw failure
   }
 
-  /** Closes the connections once the calls in flight have ended. */
+  /** What was taken in blocks, and what became of it; null without `leases`. */
+  get leaseCounts(): LeaseCounts | null {
+    return this.#leases?.counts ?? null
+  }
+
+  /** Gives unspent tokens of blocks back, and closes the connections once the calls in flight have ended. */
   async close(): Promise<void> {
+    await this.#leases?.close()
     await this.#agent.close()
   }
 
@@ -232,6 +250,11 @@ export class QuotaClient {
     const text = await response.body.text()
     return { status: response.statusCode, headers: response.headers, body: parseJson(text) }
   }
+}
+
+function leasesOf(option: QuotaClientOptions['leases'], post: Post): Leases | null {
+  if (option === undefined || option === false) return null
+  return new Leases(post, option === true ? {} : option)
 }
 
 function authorizationOf(token: string | undefined): { readonly authorization?: string } {

@@ -30,7 +30,8 @@ export function encodeCheck(
   return JSON.stringify({ domain, descriptors: encoded, cost, requestId, ...more })
 }
 
-function entriesOf(descriptor: Descriptor): readonly DescriptorEntry[] {
+/** In the order in which the policy matches. */
+export function entriesOf(descriptor: Descriptor): readonly DescriptorEntry[] {
   if (isList(descriptor)) return descriptor
   return Object.entries(descriptor).map(([key, value]) => ({ key, value }))
 }

@@ -13,9 +13,11 @@ import { BATCH_PATH, useBatches } from './batch-route.ts'
 import { useCallers } from './caller-access.ts'
 import type { CallerBook } from './caller-book.ts'
 import { CHECK_PATH, useChecks, watchChecks } from './check-route.ts'
+import type { ClientLeases } from './client-leases.ts'
 import { type DebugOptions, useDebug } from './debug-route.ts'
 import { answerDirectly } from './direct-checks.ts'
 import { parseJson } from './json-body.ts'
+import { useLeases } from './lease-route.ts'
 import { OPENAPI } from './openapi.ts'
 import { useReturns } from './return-route.ts'
 import { RLS_JSON_PATH, useRlsJson } from './rls-json-route.ts'
@@ -25,6 +27,8 @@ import { WholeMessage } from './whole-message.ts'
 export interface EnforcerAppOptions extends AuthorizeOptions {
   /** Not given: callers are not asked who they are. */
   readonly callers?: Pick<CallerBook, 'require' | 'isKnown'> | undefined
+  /** Not given: there are no routes for leases. */
+  readonly clientLeases?: ClientLeases
   readonly log: Logger
   readonly registry: Registry
   /** Null or not given: listens without TLS. */
@@ -40,14 +44,14 @@ export interface EnforcerAppOptions extends AuthorizeOptions {
 const ARRIVAL_MS = 5_000
 
 /**
- * The enforcer's HTTP side: `POST /v1/check`, `/v1/check/batch`, `/v1/refund` and `/v1/release`, `GET /v1/authorize`, envoyproxy/ratelimit's `POST /json` and `GET /healthcheck`, and
+ * The enforcer's HTTP side: `POST /v1/check`, `/v1/check/batch`, `/v1/refund`, `/v1/release`, `/v1/lease` and `/v1/lease/return`, `GET /v1/authorize`, envoyproxy/ratelimit's `POST /json` and `GET /healthcheck`, and
  * `/openapi.json`, `/livez`, `/readyz`, `/metrics`.
  *
  * Ready once policies are known. It stays ready without Redis, because it still answers as each policy says,
  * and it never had a connection to NATS, Postgres or admin; `/readyz?verbose` shows whether Redis answers.
  */
 export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance {
-  const { context, isRunning, registry, log } = options
+  const { context, isRunning, registry, log, clientLeases } = options
   // Fastify's own line about listening would be a second one.
   const level = log.isLevelEnabled('info') ? 'warn' : log.level
   const loggerInstance: FastifyBaseLogger = log.child({}, { level })
@@ -105,6 +109,7 @@ export function createEnforcerApp(options: EnforcerAppOptions): FastifyInstance 
   useChecks(app, options)
   useBatches(app, options)
   useReturns(app, options)
+  if (clientLeases !== undefined) useLeases(app, { ...options, clientLeases })
   useAuthorize(app, options)
   useRlsJson(app, options)
   useDebug(app, options)

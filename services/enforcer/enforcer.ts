@@ -23,6 +23,8 @@ import type { SenderTrust } from './authorize-route.ts'
 import { CallerBook } from './caller-book.ts'
 import { CheckObserver } from './check-observer.ts'
 import { CHECK_PATH } from './check-route.ts'
+import { createClientLeaseCells } from './client-lease-metrics.ts'
+import { ClientLeases } from './client-leases.ts'
 import { DecisionLog } from './decision-log.ts'
 import { DENIALS_TICK_MS, DeniedKeys } from './denied-keys.ts'
 import { createGrpcServer, type GrpcServer } from './grpc/server.ts'
@@ -34,6 +36,7 @@ import { observeDenied, observeLeases, observeLocal } from './observe-memory.ts'
 import { PolicyCache } from './policy-cache.ts'
 import { RouteTable } from './routes.ts'
 import { CHECKS_IN_FLIGHT_MAX } from './run-check.ts'
+import type { DecideContext } from './slot-group.ts'
 import { StoreGuard } from './store-guard.ts'
 import { STORE_TICK_MS, StoreWatch, type StoreWatchOptions } from './store-watch.ts'
 import { traceStore } from './traced-store.ts'
@@ -174,6 +177,14 @@ function createMemory(options: EnforcerOptions, policies: PolicyCache) {
   return { leases, roll, local, denied }
 }
 
+function leasesForClients(
+  { leaseStore, registry }: EnforcerOptions,
+  context: DecideContext,
+): ClientLeases {
+  const cells = createClientLeaseCells(registry)
+  return new ClientLeases({ store: leaseStore ?? null, context, cells })
+}
+
 function newsFor(denied: DeniedKeys, wake: () => void): NewsListener {
   return {
     grown: (counter) => denied.grown(counter),
@@ -220,6 +231,7 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
   const callers = tokenReader && new CallerBook({ reader: tokenReader, clock, log })
   const observer = new CheckObserver(new DecisionLog(clock), tracer)
   const runner = { context, inFlight, clock, headers, observer, callers }
+  const clientLeases = leasesForClients(options, context)
   let grpc: GrpcServer | null = null
   let following: Loop | null = null
   const isAble = (): boolean => policies.current() !== null && callers?.isKnown !== false
@@ -237,7 +249,7 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
     showHealth()
   })
   return {
-    app: traceChecks(createEnforcerApp({ ...options, ...runner, watch }), tracer),
+    app: traceChecks(createEnforcerApp({ ...options, ...runner, watch, clientLeases }), tracer),
     policies,
     isAble,
     async listenGrpc(host, port) {

@@ -1,5 +1,5 @@
-import type { Algorithm, RegionLimit } from '../../shared/core/policy.ts'
 import type { CheckTarget } from '../../shared/core/ports.ts'
+import { unleasable } from './leasable.ts'
 
 /** Checks of a counter within HOT_TICKS from which on it is leased: about 1,000 a second and more. */
 const HOT_CHECKS = 48
@@ -11,9 +11,6 @@ const SAMPLE = 4
 /** Most counters that are watched at once. One that is not seen to be hot is only slower. */
 const WATCHED_MAX = 4_096
 
-/** Algorithms whose counters can be leased. */
-const LEASED: ReadonlySet<Algorithm> = new Set<Algorithm>(['token_bucket', 'fixed_window'])
-
 /** Finds the counters that are asked for so often that a lease saves something. */
 export class HotCounters {
   readonly #watched = new Map<string, number>()
@@ -23,12 +20,14 @@ export class HotCounters {
   /** Those of `targets` that are hot by now; none of most checks. */
   see(targets: readonly CheckTarget[], cost: number): readonly CheckTarget[] {
     if (!this.#isSampled(cost)) return NONE
-    return targets.filter((target) => isLeased(target.limit) && this.#isHot(target.counter))
+    return targets.filter(
+      (target) => unleasable(target.limit) === null && this.#isHot(target.counter),
+    )
   }
 
   /** Whether `target` is hot by now. */
   seeOne(target: CheckTarget, cost: number): boolean {
-    return this.#isSampled(cost) && isLeased(target.limit) && this.#isHot(target.counter)
+    return this.#isSampled(cost) && unleasable(target.limit) === null && this.#isHot(target.counter)
   }
 
   tick(): void {
@@ -50,11 +49,4 @@ export class HotCounters {
   }
 }
 
-const DAY_MS = 86_400_000
 const NONE: readonly CheckTarget[] = []
-
-function isLeased(limit: RegionLimit): boolean {
-  // Windows of a day and more are held as stock, and what is lost of a lease would be missing for as long.
-  if (limit.calendar !== null || limit.windowMs >= DAY_MS) return false
-  return limit.leases === 'auto' && LEASED.has(limit.algorithm)
-}

@@ -10,6 +10,7 @@ import { BATCH_CHECKS_MAX } from '../../shared/protocol/check-batch.ts'
 import { REQUEST_ID_BYTES_MAX } from '../../shared/protocol/check-request.ts'
 import { HEADER_FAMILIES } from '../../shared/protocol/rate-limit-headers.ts'
 import { SAMPLE_SECONDS_MAX } from './decision-log.ts'
+import { leasePaths } from './openapi-leases.ts'
 
 const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` })
 const json = (schema: object) => ({ content: { 'application/json': { schema } } })
@@ -331,6 +332,7 @@ export const OPENAPI = {
       ),
     },
     '/v1/release': { post: returns('Free what a request holds of concurrency limits', {}, []) },
+    ...leasePaths({ security: CALLER, responses: { 400: INVALID, ...REFUSED, 503: UNAVAILABLE } }),
     '/v1/authorize': { get: AUTHORIZE },
     '/json': { post: RLS_JSON },
     '/v1/debug/decisions': { get: DEBUG_READ, put: DEBUG_KEEP },

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { createAdminMetrics, observeState } from '../../services/admin/metrics.ts'
+import { createClientLeaseCells } from '../../services/enforcer/client-lease-metrics.ts'
 import { createEnforcerMetrics, observeEnforcer } from '../../services/enforcer/metrics.ts'
 import {
   observeDenied,
@@ -24,6 +25,7 @@ const declare: Readonly<Record<string, (registry: Registry) => void>> = {
     observeLeases(registry, unread)
     observeLocal(registry, unread)
     observeDenied(registry, unread)
+    createClientLeaseCells(registry)
     observeStoreMemory(registry, unread)
     observeStoreClock(registry, unread)
   },

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { QuotaClient } from '../../../client/mod.ts'
 import { createServer as createExpress } from '../../../docs/examples/express-server.ts'
 import { createServer as createFastify } from '../../../docs/examples/fastify-server.ts'
+import { createLeasingClient, mayRun } from '../../../docs/examples/leased-checks.ts'
 import { createMailer } from '../../../docs/examples/send-mail.ts'
 import { PACKAGE_ROOT } from '../../../shared/runtime/assets.ts'
 import { serve } from '../../unit/client/http-server.ts'
@@ -14,6 +15,7 @@ const HOUR_MS = 3_600_000
 
 let region: TestRegion
 let client: QuotaClient
+let url: string
 
 beforeAll(async () => {
   const limits = [{ capacity: 2, windowMs: HOUR_MS, name: 'per-hour' }]
@@ -25,9 +27,10 @@ beforeAll(async () => {
       limits: [{ algorithm: 'concurrency', capacity: 1, windowMs: HOUR_MS }],
     }),
     aPolicy({ domain: 'egress', match: [{ key: 'provider' }], limits }),
+    aPolicy({ domain: 'jobs', limits: [{ capacity: 100_000, windowMs: HOUR_MS }] }),
   ])
-  const enforcer = await region.startEnforcer()
-  const url = await enforcer.app.listen({ host: '127.0.0.1', port: 0 })
+  const enforcer = await region.startEnforcer({ leases: true })
+  url = await enforcer.app.listen({ host: '127.0.0.1', port: 0 })
   client = new QuotaClient({ urls: [url], timeoutMs: 5_000 })
 })
 afterAll(async () => {
@@ -60,7 +63,7 @@ async function expectDenial(response: Response): Promise<void> {
 describe('the examples of the client', () => {
   it('are what the page shows', async () => {
     const page = await readFile(join(PACKAGE_ROOT, 'docs/client.md'), 'utf8')
-    for (const name of ['fastify-server', 'express-server', 'send-mail']) {
+    for (const name of ['fastify-server', 'express-server', 'send-mail', 'leased-checks']) {
       const code = await readFile(join(PACKAGE_ROOT, `docs/examples/${name}.ts`), 'utf8')
       expect(page).toContain(code.replace('../../client/mod.ts', 'quotaplane/client').trim())
     }
@@ -91,6 +94,22 @@ describe('the examples of the client', () => {
     await expect(sendMail('c@example.org')).rejects.toMatchObject({ code: 'EGRESS_QUOTA' })
     expect(provider.seen).toHaveLength(2)
     await provider.close()
+  })
+})
+
+describe('the example of leases', () => {
+  it('answers out of blocks once a key is checked often, and gives back what is left', async () => {
+    const leasing = createLeasingClient([url])
+    const answers = async () => {
+      const all = await Promise.all(Array.from({ length: 40 }, () => mayRun(leasing, 'acme')))
+      expect(all.every(({ allowed }) => allowed)).toBe(true)
+      return all.map(({ where }) => where)
+    }
+    expect(await answers()).toContain('enforcer')
+    await expect.poll(answers, { timeout: 10_000, interval: 1 }).toContain('lease')
+    await leasing.close()
+    expect(leasing.leaseCounts?.admitted).toBeGreaterThan(0)
+    expect(leasing.leaseCounts?.keys).toBe(0)
   })
 })
 

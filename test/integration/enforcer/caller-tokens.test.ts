@@ -96,6 +96,8 @@ async function create(scopes: readonly string[], domains?: readonly string[]) {
 const bearer = (token: string | null) =>
   token === null ? {} : { authorization: `Bearer ${token}` }
 
+const NOBODY = '00000000-0000-0000-0000-000000000000'
+
 /** Every way in that decides or takes back, asked about the domain `api`. */
 const WAYS = [
   ['POST', '/v1/check', { domain: 'api', descriptors: DESCRIPTORS }],
@@ -106,6 +108,12 @@ const WAYS = [
     { domain: 'api', descriptors: DESCRIPTORS, requestId: 'a', admittedAtUs: 1 },
   ],
   ['POST', '/v1/release', { domain: 'api', descriptors: DESCRIPTORS, requestId: 'a' }],
+  ['POST', '/v1/lease', { domain: 'api', descriptors: DESCRIPTORS, tokens: 20 }],
+  [
+    'POST',
+    '/v1/lease/return',
+    { domain: 'api', descriptors: DESCRIPTORS, tokens: 20, id: `${NOBODY}.${'a'.repeat(16)}` },
+  ],
   ['GET', '/v1/authorize?domain=api&descriptor=tenant:value:acme', undefined],
   ['POST', '/json', { domain: 'api', descriptors: DESCRIPTORS }],
 ] as const

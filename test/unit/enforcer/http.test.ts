@@ -2,12 +2,14 @@ import type { FastifyInstance } from 'fastify'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createEnforcerApp } from '../../../services/enforcer/app.ts'
 import { CheckObserver } from '../../../services/enforcer/check-observer.ts'
+import { createClientLeaseCells } from '../../../services/enforcer/client-lease-metrics.ts'
+import { ClientLeases } from '../../../services/enforcer/client-leases.ts'
 import { DecisionLog } from '../../../services/enforcer/decision-log.ts'
 import { createEnforcerMetrics, observeEnforcer } from '../../../services/enforcer/metrics.ts'
 import { RouteTable } from '../../../services/enforcer/routes.ts'
 import { StoreGuard } from '../../../services/enforcer/store-guard.ts'
 import { buildPolicyIndex, type PolicyIndex } from '../../../shared/core/policy-index.ts'
-import type { CheckAnswer, LimitDecision } from '../../../shared/core/ports.ts'
+import type { CheckAnswer, LimitDecision, SoleCheck } from '../../../shared/core/ports.ts'
 import { QuotaError } from '../../../shared/errors.ts'
 import { DRAFT_HEADERS } from '../../../shared/protocol/rate-limit-headers.ts'
 import { systemClock } from '../../../shared/runtime/clock.ts'
@@ -52,6 +54,19 @@ beforeEach(() => {
     routesKept: () => routes.size,
     loops: () => [],
   })
+  const context = {
+    store: {
+      check: () => answer(),
+      ask: (check: SoleCheck) => askByPromise({ check: () => answer() }, check),
+      giveBack: async () => {},
+      ...NEVER_ASKED,
+    },
+    policies: { current: () => index, refresh: async () => {} },
+    routes,
+    guard,
+    metrics,
+  }
+  const cells = createClientLeaseCells(registry)
   app = createEnforcerApp({
     region: 'us-east-1',
     clock: systemClock,
@@ -62,18 +77,8 @@ beforeEach(() => {
     isRunning: () => isRunning,
     inFlight,
     observer: new CheckObserver(new DecisionLog(systemClock), undefined),
-    context: {
-      store: {
-        check: () => answer(),
-        ask: (check) => askByPromise({ check: () => answer() }, check),
-        giveBack: async () => {},
-        ...NEVER_ASKED,
-      },
-      policies: { current: () => index, refresh: async () => {} },
-      routes,
-      guard,
-      metrics,
-    },
+    context,
+    clientLeases: new ClientLeases({ store: null, context, cells }),
   })
 })
 afterEach(() => app.close())
