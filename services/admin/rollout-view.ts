@@ -86,13 +86,16 @@ export class RolloutView {
     }))
     const own = partOf(report, steps, revision, silent)
     const state = worst([own.state, ...enforcers.map((enforcer) => enforcer.state)])
+    const unknownSince = silent ? isoTime(heardAtMs) : null
+    const waits =
+      unknownSince === null ? reasonOf(report, own.state, revision) : silence(unknownSince)
     return {
       region,
       ...own,
       state,
-      reason: state === 'applied' ? null : (own.reason ?? reasonOf(report, own.state)),
+      reason: state === 'applied' ? null : (own.reason ?? waits),
       heardAgeMs,
-      unknownSince: silent ? isoTime(heardAtMs) : null,
+      unknownSince,
       enforcers,
       unlistedEnforcers: report.unlisted,
     }
@@ -143,9 +146,14 @@ function partOf(
   return { state, appliedRevision, since: null, reason: status.refused?.reason ?? null }
 }
 
-function reasonOf(report: RegionReport, own: RolloutState): string | null {
-  if (own !== 'applied') return report.waitsFor
-  return 'not every enforcer of the region applies it'
+function silence(sinceWhen: string): string {
+  return `nothing was heard of it since ${sinceWhen}`
+}
+
+function reasonOf(report: RegionReport, own: RolloutState, revision: number): string | null {
+  if (own === 'applied') return 'not every enforcer of the region applies it'
+  if (report.waitsFor !== null || report.heard >= revision) return report.waitsFor
+  return `it has heard of revision ${report.heard} and no later one`
 }
 
 /** Null where it came into force before the first change that is remembered. */

@@ -1,9 +1,21 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { AdminClient } from '../../services/cli/admin-client.ts'
 import type { Collector } from '../../services/cli/demo/collector.ts'
 import type { Load } from '../../services/cli/demo/load.ts'
 import type { Plane } from '../../services/cli/plane/topology.ts'
+import { applyPolicy } from '../../services/cli/policy-client.ts'
 import { admittedPerSecond, baseAdmitted, type RegionSpan } from './region-figures.ts'
-import { BURST, CAPACITY, drive, localPlane, offered, type PlaneEvent, REGIONS } from './support.ts'
+import { decidingBy, untilRollout, withCapacity } from './rollouts.ts'
+import {
+  BURST,
+  CAPACITY,
+  drive,
+  localPlane,
+  offered,
+  type PlaneEvent,
+  REGIONS,
+  scenarioPolicy,
+} from './support.ts'
 import { holdsInATry } from './tries.ts'
 
 /** What the issue asks for: 50 ms from region to region, one way. */
@@ -201,5 +213,54 @@ describe.concurrent('a cut between the regions in mid-shift, or a part that dies
         expect(baseAdmitted(collector, inUs(18_000, 21_000), SCALE)).toBeGreaterThan(0.9)
       },
     )
+  })
+})
+
+describe('a change of policy while a region is cut off', () => {
+  it('is never said to be applied there, with since when and why, until it is', async () => {
+    const plane = planeOf('one-way')
+    const client = new AdminClient(plane.admin)
+    const document = scenarioPolicy('rollout')
+    const before = await applyPolicy(client, document)
+    await untilRollout(client, before.revision, ({ isComplete }) => isComplete)
+
+    plane.links.cut(US, EU)
+    plane.links.cut(EU, US)
+    const cutMs = Date.now()
+    const { revision } = await applyPolicy(client, withCapacity(document, CAPACITY + 1))
+    const cutOff = await untilRollout(client, revision, ({ isCompleteInReach, regions }) => {
+      return isCompleteInReach && regions.some(({ unknownSince }) => unknownSince !== null)
+    })
+    // Admin is connected to either of them; the other is the one that it cannot reach.
+    const far = cutOff.at(-1)?.regions.find(({ state }) => state !== 'applied')?.region ?? ''
+    const ofFar = cutOff.map(({ regions }) => regions.find(({ region }) => region === far))
+    for (const [index, one] of ofFar.entries()) {
+      expect(cutOff[index]?.isComplete).toBe(false)
+      expect(one).toMatchObject({
+        state: expect.stringMatching(/^(pending|unknown)$/),
+        since: null,
+      })
+      expect(one?.appliedRevision).toBeLessThan(revision)
+      expect(one?.reason).toMatch(/^(it has heard of revision|nothing was heard of it since) /)
+      expect(one?.enforcers.map(({ state }) => state)).not.toContain('applied')
+    }
+    expect(ofFar[0]).toMatchObject({ state: 'pending', unknownSince: null })
+    expect(ofFar.at(-1)).toMatchObject({ state: 'unknown' })
+    expect(Date.parse(ofFar.at(-1)?.unknownSince ?? '')).toBeLessThan(cutMs + 2_000)
+    const near = cutOff.at(-1)?.regions.find(({ region }) => region !== far)
+    expect(near).toMatchObject({ state: 'applied', appliedRevision: revision, reason: null })
+    expect(Date.parse(near?.since ?? '')).toBeGreaterThanOrEqual(cutMs)
+
+    // Each decides by what it is said to apply.
+    expect(await decidingBy(plane, near?.region, document)).toBe(CAPACITY + 1)
+    expect(await decidingBy(plane, far, document)).toBe(CAPACITY)
+
+    const healMs = Date.now()
+    plane.links.healAll()
+    const healed = await untilRollout(client, revision, ({ isComplete }) => isComplete)
+    const found = healed.at(-1)?.regions.find(({ region }) => region === far)
+    expect(found).toMatchObject({ state: 'applied', unknownSince: null, reason: null })
+    expect(Date.parse(found?.since ?? '')).toBeGreaterThanOrEqual(healMs)
+    expect(await decidingBy(plane, far, document)).toBe(CAPACITY + 1)
   })
 })

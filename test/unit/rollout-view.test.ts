@@ -67,6 +67,12 @@ describe('a rollout', () => {
       state: 'pending',
       reason: 'admin did not answer',
     })
+    hear('us-east-1', 6, { heard: 7 })
+    expect(stateOf('us-east-1', 7)).toMatchObject({ state: 'pending', reason: null })
+    expect(stateOf('us-east-1', 8)).toMatchObject({
+      state: 'pending',
+      reason: 'it has heard of revision 7 and no later one',
+    })
   })
 
   it('says of a region that is cut off only what it had said, and since when nothing is known', () => {
@@ -75,11 +81,15 @@ describe('a rollout', () => {
     nowMs += 60_000
     hear('eu-west-1', 7)
     expect(stateOf('us-east-1', 6)).toMatchObject({ state: 'applied', heardAgeMs: 60_000 })
+    const unknownSince = new Date(cutOffMs).toISOString()
     expect(stateOf('us-east-1', 7)).toMatchObject({
       state: 'unknown',
-      unknownSince: new Date(cutOffMs).toISOString(),
+      reason: `nothing was heard of it since ${unknownSince}`,
+      unknownSince,
     })
     expect(rollout(7)).toMatchObject({ isComplete: false, isCompleteInReach: true })
+    expect(rolloutView(rollout(7)).notes?.join()).not.toContain(unknownSince)
+    expect(rolloutView(rollout(6)).notes).toContain(`us-east-1 was heard last at ${unknownSince}`)
   })
 
   it('knows nothing of a region that it never heard, and forgets one that was removed', () => {

@@ -119,7 +119,8 @@ export function rolloutView(reply: RolloutReply): View {
     ...region.enforcers.map((one) => ['', one.name, one.state, ...cellsOf(one)]),
     ...(region.unlistedEnforcers > 0 ? [['', `and ${region.unlistedEnforcers} more`]] : []),
   ])
-  const silent = regions.filter(({ unknownSince }) => unknownSince !== null)
+  // Of others the reason says it.
+  const silent = regions.filter((one) => one.unknownSince !== null && one.reason === null)
   return {
     data: reply,
     headers: ['region', 'enforcer', 'state', '>revision', 'since', 'why'],
