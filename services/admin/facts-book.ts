@@ -17,6 +17,12 @@ export interface HeardFacts {
   readonly redisAheadMs: number | null
 }
 
+/** By how much the clock of a region's Redis is ahead of this one's, at least; null where no daemon told. */
+export function redisAheadMs(facts: readonly HeardFacts[]): number | null {
+  const known = facts.flatMap((one) => one.redisAheadMs ?? [])
+  return known.length === 0 ? null : Math.max(...known)
+}
+
 /** What daemons last told of themselves, in memory. */
 export class FactsBook {
   readonly #heard = new Map<RegionId, Map<string, HeardFacts>>()

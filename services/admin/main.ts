@@ -95,7 +95,7 @@ async function start(config: AdminConfig, log: Logger, life: Lifecycle): Promise
   const counts = countStreams(metrics)
   const stream = new StreamHub({ cache, live, ...heard, wallMs, ...counts, ...states })
   await repeat('stream', STREAM_INTERVAL_MS, () => stream.tickOnce())
-  observeState(registry, { cache, live, follower, stream, isBusUp, wallMs })
+  observeState(registry, { cache, live, follower, facts: heard.facts, stream, isBusUp, wallMs })
   const shared = { db, cache, live, ...heard, stream, ...states, wallMs, log, registry, metrics }
   const app = await createAdminApp({
     ...shared,

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { counter, gauge, histogram, type Registry } from '../../shared/runtime/metrics.ts'
+import { type FactsBook, redisAheadMs } from './facts-book.ts'
 import type { LiveView } from './live-view.ts'
 import type { PlaneCache } from './plane-cache.ts'
 import type { PlaneFollower } from './plane-follower.ts'
@@ -55,6 +56,7 @@ export function observeState(
     readonly cache: PlaneCache
     readonly live: LiveView
     readonly follower: PlaneFollower
+    readonly facts: Pick<FactsBook, 'of'>
     readonly stream: { readonly clients: number }
     readonly isBusUp: () => boolean
     readonly wallMs: () => number
@@ -108,6 +110,14 @@ export function observeState(
     'quotaplane_region_policy_revision',
     'Plane revision that a region has applied.',
     (region) => live.health(region, state.wallMs()).appliedRevision,
+  )
+  byRegion(
+    'quotaplane_region_clock_ahead_seconds',
+    "How far the clock of a region's Redis is ahead of this host's, at least.",
+    (region) => {
+      const aheadMs = redisAheadMs(state.facts.of(region, state.wallMs()))
+      return aheadMs === null ? null : aheadMs / 1_000
+    },
   )
 }
 

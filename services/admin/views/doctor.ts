@@ -3,7 +3,7 @@ import type { RegionId } from '../../../shared/core/policy.ts'
 import type { RegionReport } from '../../../shared/core/rollout.ts'
 import type { DoctorFinding } from '../../../shared/protocol/doctor.ts'
 import type { SyncFacts } from '../../../shared/protocol/facts.ts'
-import type { HeardFacts } from '../facts-book.ts'
+import { type HeardFacts, redisAheadMs } from '../facts-book.ts'
 import { type RegionHealth, SILENT_AFTER_MS } from '../live-view.ts'
 import { enforcerFindings } from './doctor-enforcers.ts'
 import { note, ok, problem, warning } from './findings.ts'
@@ -304,8 +304,8 @@ function audits({ region, facts }: RegionUnderCare): readonly DoctorFinding[] {
 /** Windows are labelled by the clock of each Redis. */
 function clocks({ regions }: Patient): readonly DoctorFinding[] {
   const known = regions.flatMap(({ region, facts }) => {
-    const aheads = facts.flatMap(({ redisAheadMs }) => redisAheadMs ?? [])
-    return aheads.length === 0 ? [] : [{ region, aheadMs: Math.max(...aheads) }]
+    const aheadMs = redisAheadMs(facts)
+    return aheadMs === null ? [] : [{ region, aheadMs }]
   })
   const sorted = [...known].sort((one, other) => one.aheadMs - other.aheadMs)
   const [slowest] = sorted

@@ -104,7 +104,7 @@ export async function startAdmin(
   const metrics = createAdminMetrics(registry)
   const onRefusal = (reason: string): void => metrics.streamsRefused.inc({ reason })
   const stream = new StreamHub({ cache, live, facts, rollouts, wallMs, onRefusal, ...states })
-  observeState(registry, { cache, live, follower, stream, isBusUp: () => false, wallMs })
+  observeState(registry, { cache, live, follower, facts, stream, isBusUp: () => false, wallMs })
   const tokens = new TokenBook(db, wallMs)
   let changes = 0
   const app = await createAdminApp({

@@ -186,6 +186,17 @@ describe('quotaplane doctor', () => {
     expect(await amiss()).toEqual([expected])
   })
 
+  it('has the same figure of the clocks in the metrics', async () => {
+    await tell(({ redis: was }) => ({ redis: was && { ...was, timeMs: was.timeMs + 900 } }))
+    const { body } = await admin.app.inject({ method: 'GET', url: '/metrics' })
+    const ahead = [...body.matchAll(/_clock_ahead_seconds\{.*peer="([^"]+)".*\} (\S+)/g)]
+    const told = ahead.map(([, peer, seconds]) => `${peer} ${seconds}`)
+    expect(told.sort()).toEqual(['eu-west-1 0.9', 'us-east-1 0'])
+    admin.clock.nowMs += 60_000
+    const later = (await admin.app.inject({ method: 'GET', url: '/metrics' })).body
+    expect(later).not.toMatch(/_clock_ahead_seconds\{/)
+  })
+
   it('asks each enforcer whether it is ready, and says which it could not reach', async () => {
     const server = await serve((turn, res) => {
       res.writeHead(turn === 1 ? 200 : 503)
