@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { createAdminMetrics, observeState } from '../../services/admin/metrics.ts'
 import { createClientLeaseCells } from '../../services/enforcer/client-lease-metrics.ts'
@@ -52,6 +52,38 @@ describe.each(Object.keys(declare))('docs/metrics.md, %s', (service) => {
     expect(documented(service)).toEqual(declared.sort())
   })
 })
+
+/** What is of that form and no metric. */
+const OTHERS = ['quotaplane_service']
+
+/** Suffixes of the series that a histogram is. */
+const SERIES = ['', '_bucket', '_sum', '_count']
+
+describe('a metric that is named anywhere', () => {
+  it('is one that a service has, by its whole name', () => {
+    const names = Object.keys(declare).flatMap((service) =>
+      documented(service).map((line) => line.split(' ')[0] ?? ''),
+    )
+    const known = new Set(names.flatMap((name) => SERIES.map((suffix) => `${name}${suffix}`)))
+    const unknown = textFiles().flatMap((path) =>
+      // Sums of recording rules have colons in their names; test/unit/deploy/prometheus.test.ts compares those.
+      [...readFileSync(path, 'utf8').matchAll(/(?<![:\w])quotaplane_[a-z0-9_]*[a-z0-9](?![:\w])/g)]
+        .map(([name]) => name)
+        .filter((name) => !known.has(name) && !OTHERS.includes(name))
+        .map((name) => `${path}: ${name}`),
+    )
+    expect(names.length).toBeGreaterThan(80)
+    expect(unknown).toEqual([])
+  })
+})
+
+function textFiles(): readonly string[] {
+  const folders = ['services', 'shared', 'client', 'deploy', 'docs'].flatMap((folder) =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) => `${folder}/${name}`),
+  )
+  const files = [...folders, 'README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md']
+  return files.filter((path) => /\.(ts|tsx|md|json|ya?ml)$/.test(path))
+}
 
 function documented(service: string): string[] {
   const [, after = ''] = readFileSync('docs/metrics.md', 'utf8').split(`\n## ${service}\n`)

@@ -2,7 +2,7 @@
 import type { RegionId } from '../../../shared/core/policy.ts'
 import type { RegionReport } from '../../../shared/core/rollout.ts'
 import type { DoctorFinding } from '../../../shared/protocol/doctor.ts'
-import { note, ok, problem, warning } from './findings.ts'
+import { FINISH_UPGRADE, note, ok, problem, warning } from './findings.ts'
 
 /** Enforcers that one finding names. */
 const NAMED_MAX = 5
@@ -61,7 +61,7 @@ export function enforcerFindings({
             part,
             'version',
             `${named(others)} run ${[...new Set(others.map((one) => one.version))].join(', ')}, and admin ${version}`,
-            'finish the upgrade: admin first, then each region',
+            FINISH_UPGRADE,
           ),
         ]
       : []),

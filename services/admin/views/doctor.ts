@@ -6,7 +6,7 @@ import type { SyncFacts } from '../../../shared/protocol/facts.ts'
 import { type HeardFacts, redisAheadMs } from '../facts-book.ts'
 import { type RegionHealth, SILENT_AFTER_MS } from '../live-view.ts'
 import { enforcerFindings } from './doctor-enforcers.ts'
-import { note, ok, problem, warning } from './findings.ts'
+import { FINISH_UPGRADE, note, ok, problem, warning } from './findings.ts'
 
 /** Regions may differ by this much (docs/consistency.md); fixed windows rest on it. */
 const SKEW_MS_MAX = 50
@@ -160,7 +160,7 @@ function daemons(
             region,
             'version',
             `runs ${others.join(', ')}, and admin ${version}`,
-            'finish the upgrade: admin first, then each region',
+            FINISH_UPGRADE,
           ),
         ]
       : [
@@ -285,7 +285,7 @@ function audits({ region, facts }: RegionUnderCare): readonly DoctorFinding[] {
           region,
           'over-admission',
           `sees ${Math.ceil(overAdmitted)} tokens admitted beyond a limit`,
-          'a counter was lost or a clock was set: see quotaplane_over_admitted_tokens and the findings here',
+          'a counter was lost or a clock was set: see quotaplane_over_admission_tokens and the findings here',
         )
       : ok(region, 'over-admission', 'sees no limit exceeded'),
     ...(alarms > 0

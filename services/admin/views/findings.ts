@@ -1,5 +1,9 @@
 import type { DoctorFinding } from '../../../shared/protocol/doctor.ts'
 
+/** In the order in which nobody is told what he does not know yet (docs/running.md, which a test compares with this). */
+export const FINISH_UPGRADE =
+  'finish the upgrade: enforcers first, then sync daemons, the admins last'
+
 export function ok(part: string, check: string, message: string): DoctorFinding {
   return { part, check, severity: 'ok', message }
 }

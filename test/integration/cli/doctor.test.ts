@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { runProgram } from '../../../services/cli/program.ts'
 import type { EnforcerStatus } from '../../../shared/core/rollout.ts'
@@ -184,6 +185,18 @@ describe('quotaplane doctor', () => {
     await tell()
     tellEnforcers(enforcers())
     expect(await amiss()).toEqual([expected])
+  })
+
+  it('names the parts to upgrade in the order that docs/running.md has', async () => {
+    const [, steps = ''] = readFileSync('docs/running.md', 'utf8').split('\n## Upgrade')
+    const titles = [...steps.matchAll(/^\d\. \*\*([^*]+)\*\*/gm)].map(([, title]) => title)
+    const parts = /enforcers|sync daemons|admins/g
+    await tell(() => ({ version: '0.0.1' }))
+    tellEnforcers([enforcer({ version: '0.0.1' })])
+    const { findings } = JSON.parse((await doctor('--json')).out) as { findings: DoctorFinding[] }
+    const fixes = findings.filter(({ check, severity }) => check === 'version' && severity !== 'ok')
+    expect(fixes).toHaveLength(2)
+    for (const { fix } of fixes) expect(fix?.match(parts)).toEqual(titles.join().match(parts))
   })
 
   it('has the same figure of the clocks in the metrics', async () => {
