@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { accessibilityProblems } from '../support/browser.ts'
+import { holdsInATry } from '../support/tries.ts'
 import { compressedLength, KEY, largestSnapshot, POLICY, Stage } from './dashboard-support.ts'
 import { lateEvents } from './late-events.ts'
 import { CAPACITY, quotaplaneHere, REGIONS, scenarioPolicy } from './support.ts'
-import { holdsInATry } from './tries.ts'
 
 const [US, EU] = REGIONS
 const SPLIT = `#/policies/e2e/${POLICY}?key=${encodeURIComponent(KEY)}`

@@ -2,8 +2,8 @@ import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { ShiftReport } from '../../services/cli/demo/shift.ts'
+import { holdsInATry } from '../support/tries.ts'
 import { quotaplane, temporaryFolder } from './support.ts'
-import { holdsInATry } from './tries.ts'
 
 type Folder = Awaited<ReturnType<typeof temporaryFolder>>
 

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { PlaneDescription } from '../../services/cli/plane/topology.ts'
+import { holdsInATry } from '../support/tries.ts'
 import {
   finish,
   firstLine,
@@ -13,7 +14,6 @@ import {
   spawnCli,
   temporaryFolder,
 } from './support.ts'
-import { holdsInATry } from './tries.ts'
 
 let folder = ''
 let env: Readonly<Record<string, string>> = {}

@@ -4,6 +4,7 @@ import type { Collector } from '../../services/cli/demo/collector.ts'
 import type { Load } from '../../services/cli/demo/load.ts'
 import type { Plane } from '../../services/cli/plane/topology.ts'
 import { applyPolicy } from '../../services/cli/policy-client.ts'
+import { holdsInATry } from '../support/tries.ts'
 import { admittedPerSecond, baseAdmitted, type RegionSpan } from './region-figures.ts'
 import { decidingBy, untilRollout, withCapacity } from './rollouts.ts'
 import {
@@ -16,7 +17,6 @@ import {
   REGIONS,
   scenarioPolicy,
 } from './support.ts'
-import { holdsInATry } from './tries.ts'
 
 /** What the issue asks for: 50 ms from region to region, one way. */
 const LINK_DELAY_MS = 50

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { aPolicy } from '../../support/memory-plane.ts'
+import { holdsInATry } from '../../support/tries.ts'
 import { LIMIT, startPlane, type TestPlane, type TestRegion } from './plane.ts'
 import { overshoot, tenantCounter, untilLeading } from './region.ts'
 
@@ -28,18 +29,22 @@ it('lend of every part what the other region is short of, and never admit more t
   const { us, eu } = plane
   const stops = [us.enforcer.offer(120, 'hot'), eu.enforcer.offer(1_080, 'hot')]
   await vi.waitFor(() => expect(Math.min(...unitsOf(eu))).toBeGreaterThan(780_000), {
-    timeout: 10_000,
+    timeout: 30_000,
     interval: 20,
   })
-  const before = eu.enforcer.admitted
-  const startMs = performance.now()
-  await vi.waitFor(() => expect(eu.enforcer.admitted - before).toBeGreaterThan(1_200), {
-    timeout: 8_000,
-    interval: 20,
+  const admittedPerSecond = async (): Promise<number> => {
+    const before = eu.enforcer.admitted
+    const startMs = performance.now()
+    await vi.waitFor(() => expect(eu.enforcer.admitted - before).toBeGreaterThan(1_200), {
+      timeout: 20_000,
+      interval: 20,
+    })
+    return ((eu.enforcer.admitted - before) * 1_000) / (performance.now() - startMs)
+  }
+  await holdsInATry(admittedPerSecond, {
+    once: (perSecond) => expect(perSecond).toBeGreaterThan(750),
   })
-  const perSecond = ((eu.enforcer.admitted - before) * 1_000) / (performance.now() - startMs)
   await Promise.all(stops.map((stop) => stop()))
-  expect(perSecond).toBeGreaterThan(750)
   expect(us.enforcer.failed + eu.enforcer.failed).toBe(0)
   expect(overshoot([...us.enforcer.admissions, ...eu.enforcer.admissions], LIMIT)).toBe(0)
   for (const region of [us, eu]) {
