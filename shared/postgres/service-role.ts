@@ -57,16 +57,25 @@ export async function setServicePassword(db: Db, role: ServiceRole): Promise<voi
   await sql`alter role ${sql.id(role.name)} ${passwordOf(role)}`.execute(db)
 }
 
-/** What it holds by another way than these grants: as a superuser, by a group, or since all may. */
+/**
+ * What it holds by another way than these grants: as a superuser, by a group, or since all may; as the owner of the schema
+ * or of the database, who may drop tables of others; and before Postgres 16 as one who may make itself a member of any role.
+ */
 async function refuseWhoMayChangeAudit(trx: Trx, name: string): Promise<void> {
   const { rows } = await sql<{ owns: boolean; changes: boolean }>`
-    select pg_has_role(r.oid, c.relowner, 'member') as owns,
+    select r.rolcreaterole or pg_has_role(r.oid, c.relowner, 'member')
+        or pg_has_role(r.oid, n.nspowner, 'member') or pg_has_role(r.oid, d.datdba, 'member') as owns,
       has_table_privilege(r.oid, c.oid, 'update, delete, truncate') as changes
-    from pg_roles r, pg_class c
-    where r.rolname = ${name} and c.oid = 'audit'::regclass`.execute(trx)
+    from pg_roles r, pg_class c join pg_namespace n on n.oid = c.relnamespace, pg_database d
+    where r.rolname = ${name} and c.oid = 'audit'::regclass and d.datname = current_database()`.execute(
+    trx,
+  )
   const [held] = rows
   if (held !== undefined && !held.owns && !held.changes) return
-  const why = held?.owns === true ? 'is a superuser or owns it' : 'was granted that elsewhere'
+  const why =
+    held?.owns === true
+      ? 'is a superuser, makes roles, or owns it, its schema or its database'
+      : 'was granted that elsewhere'
   throw new QuotaError(
     'QUOTA_INVALID_INPUT',
     `the role ${name} can change the audit log, since it ${why}; name a role of its own in DATABASE_URL`,

@@ -94,8 +94,19 @@ describe('a database that is prepared for the role of admins', () => {
   })
 
   it('refuses a role that could change the audit log by another way, and gives it nothing', async () => {
-    await execute(ownerUrl, 'create role mighty login superuser')
-    await expect(prepare(as('mighty'))).rejects.toThrow('is a superuser or owns it')
+    for (const [role, made] of [
+      ['mighty', 'create role mighty login superuser'],
+      ['maker', 'create role maker login createrole'],
+      ['landlord', 'create role landlord login; alter schema public owner to landlord'],
+      ['host', 'create role host login; alter database postgres owner to host'],
+    ] as const) {
+      await execute(ownerUrl, made)
+      await expect(prepare(as(role)), role).rejects.toThrow('is a superuser, makes roles, or owns')
+    }
+    await execute(
+      ownerUrl,
+      `alter schema public owner to ${POSTGRES_USER}; alter database postgres owner to ${POSTGRES_USER}`,
+    )
     await execute(
       ownerUrl,
       'create role editors; grant delete on audit to editors; create role member login in role editors',
