@@ -52,6 +52,8 @@ export interface AuditFilter {
   /** Only changes of this domain and its policies. */
   readonly domain?: string | undefined
   readonly since?: Date | undefined
+  /** Only changes before then. */
+  readonly until?: Date | undefined
 }
 
 /** Entries older than `beforeSeq` (null: the newest), newest first. */
@@ -73,12 +75,13 @@ export async function listAuditAfter(
   return (await select.orderBy('seq').limit(query.limit).execute()).map(toEntry)
 }
 
-function selectAudit(db: Db, { actor, objectKind, objectId, domain, since }: AuditFilter) {
+function selectAudit(db: Db, { actor, objectKind, objectId, domain, since, until }: AuditFilter) {
   let select = db.selectFrom('audit').selectAll()
   if (actor !== undefined) select = select.where('actor', '=', actor)
   if (objectKind !== undefined) select = select.where('object_kind', '=', objectKind)
   if (objectId !== undefined) select = select.where('object_id', '=', objectId)
   if (since !== undefined) select = select.where('at', '>=', since)
+  if (until !== undefined) select = select.where('at', '<', until)
   if (domain === undefined) return select
   // No pattern: a domain's name may hold characters that stand for any other in one.
   return select.where((eb) =>

@@ -202,6 +202,7 @@ export type AuditEntryReply = z.infer<typeof auditEntrySchema>
 export const auditListSchema = z
   .object({ items: z.array(auditEntrySchema), next })
   .meta({ id: 'AuditList' })
+export type AuditListReply = z.infer<typeof auditListSchema>
 
 export const regionAges = z
   .array(

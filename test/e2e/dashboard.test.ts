@@ -170,8 +170,17 @@ describe('the dashboard', { timeout: 90_000 }, () => {
     expect(shownMs).toBeLessThan(5_000)
   })
 
-  it('shows the same figures again by the address of a view that is held', async () => {
+  it('shows the same figures again by the address of a view that is held, with its revisions marked', async () => {
     const { page, plane } = stage
+    // What is drawn is no text of the page.
+    await page.evaluate(`{
+      const { fillText } = CanvasRenderingContext2D.prototype
+      window.drawn = []
+      CanvasRenderingContext2D.prototype.fillText = function (...args) {
+        window.drawn.push(args[0])
+        fillText.apply(this, args)
+      }
+    }`)
     await stage.open(`#/policies/e2e/${POLICY}?over=minute`)
     await page.getByRole('link', { name: 'hold this view' }).click()
     await page.getByText('Back to live').waitFor()
@@ -179,12 +188,16 @@ describe('the dashboard', { timeout: 90_000 }, () => {
     const table = page.getByRole('region', { name: 'Usage by minute' })
     const rows = await table.getByRole('row').allTextContents()
     expect(rows.length).toBeGreaterThan(50)
+    const [revision = ''] = rows.flatMap((row) => /r\d+$/.exec(row)?.[0] ?? [])
+    expect(revision).toMatch(/^r\d+$/)
+    await expect.poll(() => page.evaluate('window.drawn')).toContain(revision)
     const other = await stage.secondPage(plane.admin.token)
     await other.goto(page.url())
     await other.getByText('The same as a table').click()
     const again = other.getByRole('region', { name: 'Usage by minute' })
     await expect.poll(() => again.getByRole('row').allTextContents()).toEqual(rows)
     await other.close()
+    await page.reload()
   })
 })
 

@@ -32,6 +32,10 @@ const filter = {
     .datetime({ offset: true, error: NO_TIME })
     .optional()
     .describe('only changes from then on'),
+  until: z.iso
+    .datetime({ offset: true, error: NO_TIME })
+    .optional()
+    .describe('only changes before then'),
 }
 
 const AUDIT_FIXES = {
@@ -119,7 +123,14 @@ async function* linesFrom(
   }
 }
 
-function filterOf({ since, ...rest }: Omit<AuditFilter, 'since'> & { since?: string | undefined }) {
+function filterOf({
+  since,
+  until,
+  ...rest
+}: Omit<AuditFilter, 'since' | 'until'> & {
+  since?: string | undefined
+  until?: string | undefined
+}) {
   const { actor, objectKind, objectId, domain } = rest
   return {
     actor,
@@ -127,6 +138,7 @@ function filterOf({ since, ...rest }: Omit<AuditFilter, 'since'> & { since?: str
     objectId,
     domain,
     ...(since !== undefined && { since: new Date(since) }),
+    ...(until !== undefined && { until: new Date(until) }),
   }
 }
 

@@ -16,7 +16,7 @@ const FIXES: Fixes = {
   ...APPLY_FIXES,
   dryRun: 'give true or false, or leave it out',
   ...TOKEN_FIXES,
-  ...Object.fromEntries(['since', 'from', 'to'].map((name) => [name, TIME_FIX])),
+  ...Object.fromEntries(['since', 'until', 'from', 'to'].map((name) => [name, TIME_FIX])),
   id: NAME_FIX,
   policy: 'name a policy, such as per-tenant of the domain api',
   region: 'name a registered region, as GET /v1/regions lists them, or leave it out',

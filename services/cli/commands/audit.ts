@@ -32,6 +32,7 @@ const filterFlags = adminFlags.extend({
   kind: z.string().optional(),
   domain: z.string().optional(),
   since: z.string().optional(),
+  until: z.string().optional(),
 })
 const tailFlags = filterFlags.extend(outputFlags.shape).extend({
   lines: z.number().default(ENTRIES_DEFAULT),
@@ -54,6 +55,7 @@ function withFilter(command: Command): Command {
     .option('--kind <kind>', 'only changes of this kind of thing, such as policy or token')
     .option('--domain <domain>', 'only changes of policies of one domain')
     .option('--since <time>', 'only changes from then on, such as 2027-01-31T00:00:00Z')
+    .option('--until <time>', 'only changes before then')
 }
 
 function addTail(audit: Command, io: Io): void {
@@ -136,10 +138,10 @@ function addExport(audit: Command, io: Io): void {
 }
 
 function queryOf(
-  { actor, object, kind, domain, since }: Filter,
+  { actor, object, kind, domain, since, until }: Filter,
   more: Readonly<Record<string, string>>,
 ): string {
-  const given = { actor, objectId: object, objectKind: kind, domain, since }
+  const given = { actor, objectId: object, objectKind: kind, domain, since, until }
   const query = new URLSearchParams(more)
   for (const [name, value] of Object.entries(given)) if (value !== undefined) query.set(name, value)
   return query.toString()

@@ -39,7 +39,9 @@ beforeAll(async () => {
 })
 afterAll(async () => await admin.close())
 
-async function exported(query = ''): Promise<readonly { seq: number; objectId: string }[]> {
+async function exported(
+  query = '',
+): Promise<readonly { seq: number; at: string; objectId: string }[]> {
   const url = `/v1/audit/export${query}`
   const answer = await admin.app.inject({ method: 'GET', url, headers: AUTHORIZED })
   expect(answer.headers['content-type']).toContain('application/x-ndjson')
@@ -88,6 +90,16 @@ describe('the audit log', () => {
       'a_i/per-tenant',
     ])
     expect(await exported('?since=2099-01-01T00:00:00Z')).toEqual([])
+    const at = (await exported('?actor=script'))[0]?.at ?? ''
+    // What is older than all that one page holds of the newest.
+    const actionsOf = async (more: string) =>
+      (await listed(`?objectKind=policy&limit=100${more}`)).items.map(
+        ({ action }: { action: string }) => action,
+      )
+    expect(new Set(await actionsOf(''))).toEqual(new Set(['test']))
+    const earlier = await actionsOf(`&until=${at}`)
+    expect([earlier.includes('policy.create'), earlier.includes('test')]).toEqual([true, false])
+    expect(await actionsOf(`&since=${at}&until=${at}`)).toEqual([])
     const page = await listed('?actor=script&limit=100')
     const rest = await listed(`?actor=script&limit=100&cursor=${page.next}`)
     expect(rest.items[0].seq).toBe(page.items.at(-1).seq - 1)

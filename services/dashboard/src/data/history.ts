@@ -63,6 +63,38 @@ export function spanOf(
   return Number.isNaN(Date.parse(from)) || Number.isNaN(Date.parse(to)) ? null : { from, to }
 }
 
+/** Changes that one page of the log holds; more could not be told apart on an axis either. */
+const MARKS_MAX = 100
+
+/**
+ * Where the changes of a policy are that are to be marked: those of the stretch that is held, however many came since,
+ * and of a live view the newest.
+ */
+export function changesPath(
+  domain: string,
+  policy: string,
+  held: ReturnType<typeof spanOf>,
+): string {
+  const query = new URLSearchParams({
+    domain,
+    objectKind: 'policy',
+    objectId: `${domain}/${policy}`,
+    limit: String(MARKS_MAX),
+    ...(held !== null && { since: held.from, until: held.to }),
+  })
+  return `/v1/audit?${query}`
+}
+
+/** Since when all changes are marked; null: in all of the stretch that is shown. */
+export function markedSince(
+  log: { readonly items: readonly { readonly at: string }[]; readonly next: string | null } | null,
+  history: { readonly from: string } | null,
+): string | null {
+  const oldest = log?.items.at(-1)?.at
+  if (log === null || log.next === null || oldest === undefined || history === null) return null
+  return Date.parse(oldest) > Date.parse(history.from) ? oldest : null
+}
+
 /** Changes of a policy as marks on an axis of time. */
 export function marksOf(
   items: readonly Pick<AuditEntryReply, 'at' | 'revision'>[],

@@ -1,11 +1,13 @@
-import type { AuditEntryReply } from '../../../../shared/protocol/admin-replies.ts'
+import type { AuditListReply } from '../../../../shared/protocol/admin-replies.ts'
 import type { UsageHistoryReply } from '../../../../shared/protocol/reading-replies.ts'
 import type { ViewProps } from '../app.tsx'
 import { clock, compact, dayAndTime } from '../data/format.ts'
 import {
   BUCKET_MS,
   type Bucket,
+  changesPath,
   filledHistory,
+  markedSince,
   marksOf,
   RESOLUTIONS,
   type Resolution,
@@ -39,8 +41,7 @@ export function UsageHistory(
   if (keyName !== null) query.set('key', keyName)
   const everyMs = held === null && resolution === 'second' ? 1_000 : 15_000
   const history = usePoll<UsageHistoryReply>(api, `/v1/usage/history?${query}`, everyMs)
-  const log = new URLSearchParams({ domain, objectKind: 'policy', objectId: `${domain}/${policy}` })
-  const audit = usePoll<{ items: AuditEntryReply[] }>(api, `/v1/audit?${log}&limit=100`, 5_000)
+  const audit = usePoll<AuditListReply>(api, changesPath(domain, policy, held), 5_000)
   const filled = filledHistory(history.data)
   const marks = marksOf(audit.data?.items ?? [])
   const shown = history.data && { from: history.data.from, to: history.data.to }
@@ -76,10 +77,16 @@ export function UsageHistory(
       {history.data?.isPartial && (
         <p class="problem">Postgres does not answer: older figures may be missing.</p>
       )}
+      <Unmarked since={markedSince(audit.data, history.data)} />
       <HistoryCharts {...{ resolution, filled, marks, members }} />
       <HistoryTable {...{ resolution, filled, marks }} />
     </section>
   )
+}
+
+function Unmarked({ since }: { readonly since: string | null }) {
+  if (since === null) return null
+  return <p class="hint">So many changes that only those since {dayAndTime(since)} are marked.</p>
 }
 
 interface Shown {

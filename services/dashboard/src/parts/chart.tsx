@@ -2,12 +2,7 @@ import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
 import { clock, compact, dayAndTime } from '../data/format.ts'
-
-/** An instant that is marked on the axis of time, with a word. */
-export interface Mark {
-  readonly atS: number
-  readonly name: string
-}
+import { drawMarks, type Mark } from './marks.ts'
 
 export interface Series {
   readonly name: string
@@ -23,9 +18,6 @@ export const COLOURS = ['--c1', '--c2', '--c3', '--c4', '--c5', '--c6'] as const
 const DASHES: readonly (readonly number[])[] = [[], [8, 4], [2, 4]]
 
 const HEIGHT_PX = 220
-
-/** Names of marks that would be written over one another are left out; the table has all. */
-const MARK_SPACE_PX = 40
 
 /**
  * Lines, or areas on top of one another, over seconds since 1970. It is a picture only: whoever shows one also shows
@@ -145,7 +137,15 @@ function optionsOf(
     height: HEIGHT_PX,
     legend: { show: false },
     cursor: { show: false },
-    hooks: { draw: [(plot) => drawMarks(plot, marks.current, colour('--ink'))] },
+    hooks: {
+      draw: [
+        (plot) => {
+          const [first = 0, second = first] = plot.data[0] ?? []
+          const stepS = second - first
+          drawMarks(plot, marks.current, { ink: colour('--ink'), scale: devicePixelRatio, stepS })
+        },
+      ],
+    },
     scales: { y: { range: (_, _min, max) => [0, Math.max(1, max * 1.1)] } },
     axes: [
       { ...axis, size: 30, values: (_, ticks) => ticks.map((tick) => timeOf(tick, ticks)) },
@@ -174,29 +174,6 @@ function optionsOf(
         : []),
     ],
   }
-}
-
-function drawMarks(plot: uPlot, marks: readonly Mark[], ink: string): void {
-  const { ctx, bbox } = plot
-  const { min = 0, max = 0 } = plot.scales['x'] ?? {}
-  ctx.save()
-  ctx.strokeStyle = ink
-  ctx.fillStyle = ink
-  ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`
-  ctx.setLineDash([2 * devicePixelRatio, 3 * devicePixelRatio])
-  let nameEnd = Number.NEGATIVE_INFINITY
-  for (const { atS, name } of [...marks].sort((one, other) => one.atS - other.atS)) {
-    if (atS < (min ?? 0) || atS > (max ?? 0)) continue
-    const x = Math.round(plot.valToPos(atS, 'x', true))
-    ctx.beginPath()
-    ctx.moveTo(x, bbox.top)
-    ctx.lineTo(x, bbox.top + bbox.height)
-    ctx.stroke()
-    if (x < nameEnd) continue
-    ctx.fillText(name, x + 3 * devicePixelRatio, bbox.top + 12 * devicePixelRatio)
-    nameEnd = x + MARK_SPACE_PX * devicePixelRatio
-  }
-  ctx.restore()
 }
 
 /** With the day where the ticks are hours apart. */
