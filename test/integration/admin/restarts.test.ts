@@ -3,22 +3,38 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type PostgresServer, startPostgres } from '../../support/postgres-server.ts'
 import { randomOf } from '../../support/random.ts'
-import { type Admin, type Answer, aLimit, aPolicy, startAdmin } from './admin-harness.ts'
+import { type Admin, startAdmin } from './admin-harness.ts'
+import {
+  Client,
+  COUNTED,
+  countOf,
+  type Done,
+  LOOK_AGAIN_MS,
+  own,
+  pathOf,
+  SPARE_REGION,
+  type State,
+  settled,
+  TWINS,
+} from './restart-clients.ts'
 
 const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
 const CLIENTS = 4
-const WRITES_EACH = 30
+/** Three of each kind by each client. */
+const WRITES_EACH = 27
 const RESTARTS = 3
-const LOOK_AGAIN_MS = 10
-const COUNTED = ['counted-0', 'counted-1', 'counted-2']
-const TWINS = ['twin-a', 'twin-b']
+const ACTIONS = [
+  ...['policy.create', 'policy.update', 'policy.delete', 'policy.override'],
+  ...['emergency.begin', 'emergency.end', 'region.drain', 'region.resume'],
+  ...['token.create', 'token.revoke'],
+]
 
 let postgres: PostgresServer
 let admin: Admin
 beforeAll(async () => {
   postgres = await startPostgres()
   admin = await startAdmin({ url: postgres.urlOf('postgres') })
-  await admin.register('us-east-1', 'eu-west-1')
+  await admin.register('us-east-1', 'eu-west-1', SPARE_REGION)
   const documents = [...COUNTED, ...TWINS].map((name) => own(name, 0))
   expect((await admin.call('POST', '/v1/apply', { documents })).status).toBe(200)
 })
@@ -27,73 +43,30 @@ afterAll(async () => {
   await postgres.stop()
 })
 
-/** A policy that says in its capacity how often it was changed. */
-const own = (name: string, changes: number) =>
-  aPolicy({ name, match: [{ key: name }], limits: [aLimit({ capacity: 10_000 + changes })] })
-const pathOf = (name: string) => `/v1/domains/api/policies/${name}`
-
-/** Repeats a request until admin has an answer to it: while Postgres is away that is a 503. */
-async function settled(send: () => Promise<Answer>): Promise<Answer> {
-  for (;;) {
-    const answer = await send()
-    expect(answer.status, JSON.stringify(answer.body)).not.toBe(500)
-    if (answer.status !== 503) return answer
-    await delay(LOOK_AGAIN_MS)
-  }
+interface Entry {
+  readonly revision: number | null
+  readonly action: string
+  readonly kind: string
+  readonly id: string
+  readonly before: unknown
+  readonly after: unknown
+  readonly reason: string | null
 }
 
-const countOf = ({ body }: Answer): number => body.limits[0].capacity - 10_000
-
-describe('writes of many clients, while Postgres restarts under them', () => {
+describe('writes of many clients of every kind, while Postgres restarts under them', () => {
   it(`lose no update, are never half applied, and are all in the audit log in order (SEED=${SEED})`, async () => {
-    const done = new Map<string, number>()
+    const { body } = await admin.call('GET', '/v1/revisions?limit=1')
+    const firstRevision: number = body.items[0].revision
+    const clients = Array.from(
+      { length: CLIENTS },
+      (_, id) => new Client(admin, { id, random: randomOf(SEED * CLIENTS + id), firstRevision }),
+    )
     let writes = 0
-    const client = async (id: number): Promise<void> => {
-      const random = randomOf(SEED * CLIENTS + id)
+    const write = async (client: Client): Promise<void> => {
       for (let at = 0; at < WRITES_EACH; at++) {
-        const key = { 'idempotency-key': `${id}-${at}` }
-        const kind = random.below(4)
-        if (kind === 0) await applyTwins(key)
-        else if (kind === 1) await overrideOne(random, key)
-        else await countUp(random.pick(COUNTED), key)
+        await client.writeOnce()
         writes++
       }
-    }
-    /** Reads and writes what was read plus one; somebody else in between is a 412, and it is tried anew. */
-    const countUp = async (name: string, key: Record<string, string>): Promise<void> => {
-      for (let attempt = 0; ; attempt++) {
-        const read = await settled(() => admin.call('GET', pathOf(name)))
-        const headers = {
-          'if-match': read.etag ?? '',
-          'idempotency-key': `${key['idempotency-key']}-${attempt}`,
-        }
-        const document = own(name, countOf(read) + 1)
-        const put = await settled(() => admin.call('PUT', pathOf(name), document, headers))
-        if (put.status === 412) continue
-        expect(put.status).toBe(200)
-        done.set(name, (done.get(name) ?? 0) + 1)
-        return
-      }
-    }
-    let twins = 0
-    const applyTwins = async (key: Record<string, string>): Promise<void> => {
-      const documents = TWINS.map((name) => own(name, ++twins - (twins % 2 === 0 ? 1 : 0)))
-      const applied = await settled(() => admin.call('POST', '/v1/apply', { documents }, key))
-      expect(applied.status).toBe(200)
-    }
-    const overrideOne = async (
-      random: ReturnType<typeof randomOf>,
-      key: Record<string, string>,
-    ): Promise<void> => {
-      const path = `${pathOf(random.pick(COUNTED))}/overrides/tenant-${random.below(5)}`
-      const limits = { 'per-second': { capacity: random.below(1_000) } }
-      const isRemoval = random.below(3) === 0
-      const answer = await settled(() =>
-        isRemoval
-          ? admin.call('DELETE', path, undefined, key)
-          : admin.call('PUT', path, { limits }, key),
-      )
-      expect([200, 204, 404]).toContain(answer.status)
     }
     /** Between the first write and the last, spread over them. */
     const restarter = async (): Promise<void> => {
@@ -103,52 +76,121 @@ describe('writes of many clients, while Postgres restarts under them', () => {
         await postgres.restart()
       }
     }
-    const clients = Array.from({ length: CLIENTS }, (_, id) => client(id))
-    await Promise.all([...clients, restarter()])
+    await Promise.all([...clients.map(write), restarter()])
 
-    for (const name of COUNTED) {
-      const read = await settled(() => admin.call('GET', pathOf(name)))
-      expect(countOf(read), name).toBe(done.get(name) ?? 0)
-    }
+    const done = clients.flatMap((client) => client.done)
+    const log = await readLog()
+    expectEachToldOnce(done, log)
+    await expectPolicies(done, log)
+    await expectRegion(done, log)
+    await expectWhatIsOpen(clients)
+    await expectChainsOf(log)
     await expectWholeHistory()
   })
 })
 
-/** What the audit log and the history of revisions say is what happened, one step after the other. */
+async function readLog(): Promise<readonly Entry[]> {
+  const { rows } = await sql<Entry>`
+    select revision, action, object_kind as kind, object_id as id, before, after, reason
+    from audit order by seq`.execute(admin.db)
+  return rows
+}
+
+/** What was answered as done was done once; what was refused left nothing; nothing else was done. */
+function expectEachToldOnce(done: readonly Done[], log: readonly Entry[]): void {
+  const told = new Map<string, Set<number | null>>()
+  for (const { reason, revision } of log) {
+    if (reason === null) continue
+    told.set(reason, (told.get(reason) ?? new Set()).add(revision))
+  }
+  for (const { name, mayChangeNothing = false } of done) {
+    const revisions = told.get(name)?.size ?? 0
+    if (revisions !== 0 || !mayChangeNothing) expect(revisions, name).toBe(1)
+    told.delete(name)
+  }
+  expect([...told.keys()]).toEqual([])
+  const actions = new Set(log.map(({ action }) => action))
+  for (const action of ACTIONS) expect(actions).toContain(action)
+}
+
+/** The revision of each that changed something, in their order. */
+function inOrder(done: readonly Done[], log: readonly Entry[]): (readonly [number, Done])[] {
+  const revisions = new Map(log.map(({ reason, revision }) => [reason, revision]))
+  return done
+    .flatMap((one) => {
+      const revision = revisions.get(one.name) ?? null
+      return revision === null ? [] : [[revision, one] as const]
+    })
+    .sort(([one], [other]) => one - other)
+}
+
+/** Policies are what the writes make of them, one after the other. */
+async function expectPolicies(done: readonly Done[], log: readonly Entry[]): Promise<void> {
+  let now: State = new Map([...COUNTED, ...TWINS].map((name) => [name, 0]))
+  const past: [number, State][] = [[0, now]]
+  const at = (revision: number): State => past.findLast(([since]) => since <= revision)?.[1] ?? now
+  for (const [revision, { change }] of inOrder(done, log)) {
+    now = change?.(now, at) ?? now
+    past.push([revision, now])
+  }
+  const names = [...COUNTED, ...TWINS, ...Array.from({ length: CLIENTS }, (_, id) => `own-${id}`)]
+  for (const name of names) {
+    const read = await settled(() => admin.call('GET', pathOf(name)))
+    expect(countOf(read), name).toBe(now.get(name) ?? null)
+  }
+}
+
+async function expectRegion(done: readonly Done[], log: readonly Entry[]): Promise<void> {
+  const moves = inOrder(done, log).flatMap(([, { region }]) => region ?? [])
+  const { body } = await admin.call('GET', `/v1/regions/${SPARE_REGION}`)
+  expect(body.state).toBe(moves.at(-1) ?? 'active')
+}
+
+async function expectWhatIsOpen(clients: readonly Client[]): Promise<void> {
+  const actions = (await admin.call('GET', '/v1/emergency-actions?limit=100')).body.items
+  const begun = clients.flatMap(({ action }) => action ?? [])
+  expect(new Set(actions.map(({ id }: { id: number }) => id))).toEqual(new Set(begun))
+  const tokens = (await admin.call('GET', '/v1/tokens')).body.items
+  const made = clients.flatMap(({ token }) => token ?? [])
+  expect(new Set(tokens.map(({ name }: { name: string }) => name))).toEqual(new Set(made))
+}
+
+/** Of each thing every entry begins where the one before it ended, and the last is what is there. */
+async function expectChainsOf(log: readonly Entry[]): Promise<void> {
+  const numbers = log.flatMap(({ revision }) => revision ?? [])
+  expect(numbers).toEqual(numbers.toSorted((one, other) => one - other))
+  const last = new Map<string, unknown>()
+  for (const { kind, id, action, before, after } of log) {
+    // Those are about what a policy has beside its document.
+    if (action === 'policy.override' || action.startsWith('emergency.')) continue
+    const key = `${kind} ${id}`
+    expect(before, `${action} ${id}`).toEqual(last.get(key) ?? null)
+    last.set(key, after)
+  }
+  for (const name of [...COUNTED, ...TWINS]) {
+    const { body } = await admin.call('GET', pathOf(name))
+    expect(last.get(`policy api/${name}`), name).toMatchObject({
+      limits: [{ capacity: body.limits[0].capacity }],
+    })
+  }
+  const { body } = await admin.call('GET', `/v1/regions/${SPARE_REGION}`)
+  const { state, revision } = body
+  expect(last.get(`region ${SPARE_REGION}`)).toMatchObject({ state, revision })
+  const begun = log.filter(({ action }) => action === 'emergency.begin').length
+  const ended = log.filter(({ action }) => action === 'emergency.end').length
+  const { items } = (await admin.call('GET', '/v1/emergency-actions?limit=100')).body
+  expect(begun - ended).toBe(items.length)
+}
+
+/** What the history of revisions says is what happened, one step after the other and each of them whole. */
 async function expectWholeHistory(): Promise<void> {
   const { db } = admin
-  const [a, b] = await Promise.all(TWINS.map((name) => admin.call('GET', pathOf(name))))
-  expect(a?.body.limits[0].capacity).toBe(b?.body.limits[0].capacity)
   const { rows: revisions } = await sql<{ number: number; first: number }>`
     select number, first from revisions order by number`.execute(db)
   const ends = [0, ...revisions.map(({ number }) => number)]
   expect(revisions.map(({ first }) => first)).toEqual(ends.slice(0, -1).map((end) => end + 1))
   const { rows: plane } = await sql<{ revision: number }>`select revision from plane`.execute(db)
   expect(plane[0]?.revision).toBe(ends.at(-1))
-
-  const { rows: audit } = await sql<{
-    revision: number
-    action: string
-    object_id: string
-    before: unknown
-    after: unknown
-  }>`select revision, action, object_id, before, after from audit where object_kind = 'policy' order by seq`.execute(
-    db,
-  )
-  const numbers = audit.map(({ revision }) => revision)
-  expect(numbers).toEqual(numbers.toSorted((one, other) => one - other))
-  const last = new Map<string, unknown>()
-  for (const { action, object_id: id, before, after } of audit) {
-    if (action === 'policy.override') continue
-    expect(before, id).toEqual(last.get(id) ?? null)
-    last.set(id, after)
-  }
-  for (const name of [...COUNTED, ...TWINS]) {
-    const { body } = await admin.call('GET', pathOf(name))
-    expect(last.get(`api/${name}`), name).toMatchObject({
-      limits: [{ capacity: body.limits[0].capacity }],
-    })
-  }
   const { rows: untold } = await sql`
     select 1 from revisions where not exists (select 1 from audit where revision = number)`.execute(
     db,
