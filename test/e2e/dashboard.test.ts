@@ -3,6 +3,7 @@ import { accessibilityProblems } from '../support/browser.ts'
 import { holdsInATry } from '../support/tries.ts'
 import { compressedLength, KEY, largestSnapshot, POLICY, Stage } from './dashboard-support.ts'
 import { lateEvents } from './late-events.ts'
+import { pinAndReset } from './pin-and-reset.ts'
 import { CAPACITY, quotaplaneHere, REGIONS, scenarioPolicy } from './support.ts'
 
 const [US, EU] = REGIONS
@@ -255,6 +256,8 @@ describe('an operator at the dashboard', { timeout: 90_000 }, () => {
     await stage.closeWhenInForce()
     await expect.poll(() => stage.check(US, tenant, 1)).toBe(true)
   })
+
+  pinAndReset(() => stage)
 
   it('is told what a refusal is about and how to mend it', async () => {
     const { page } = stage

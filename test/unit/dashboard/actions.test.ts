@@ -4,6 +4,7 @@ import {
   editLimit,
   emergency,
   moveRegion,
+  resetLimit,
   rollBack,
 } from '../../../services/dashboard/src/data/actions.ts'
 import type { Api } from '../../../services/dashboard/src/data/admin-calls.ts'
@@ -66,7 +67,13 @@ describe('what the page sends', () => {
   })
 
   it('is an emergency action that admin takes, of every kind', async () => {
-    const about = { domain: 'api', policy: 'per-tenant', limit: 'per-second', value: 'acme' }
+    const about = {
+      domain: 'api',
+      policy: 'per-tenant',
+      limit: 'per-second',
+      value: 'acme',
+      regions: [],
+    }
     for (const kind of ['block', 'allow', 'multiply', 'fix', 'freeze', 'pin'] as const) {
       const action = emergency(kind, about)
       const values = Object.fromEntries(
@@ -89,6 +96,36 @@ describe('what the page sends', () => {
       expect(refusalFor({ ...caller, domains: null }, action)).toBeNull()
     }
     expect(refusalFor(caller, { scope: 'quota:write' })).toBeNull()
+  })
+
+  it('pins a limit to the parts that are filled in, and to those it has where none is', () => {
+    const about = {
+      domain: 'api',
+      policy: 'p',
+      limit: 'per-second',
+      value: '',
+      regions: ['us', 'eu'],
+    }
+    const pin = emergency('pin', about)
+    expect(pin.fields.map(({ name }) => name)).toEqual(['split.us', 'split.eu', 'for'])
+    const split = { 'split.us': '90', 'split.eu': '10', for: '60' }
+    const { body } = pin.change(split, 'because', noApi) as { body: unknown }
+    expect(emergencyPutSchema.parse(body)).toMatchObject({ split: { us: 90, eu: 10 } })
+    const usual = pin.change({ 'split.us': '', 'split.eu': '', for: '60' }, 'because', noApi)
+    expect(usual).not.toHaveProperty('body.split')
+    expect(emergency('freeze', about).fields.map(({ name }) => name)).toEqual(['for'])
+  })
+
+  it('resets one limit of the policy that is shown', () => {
+    const policy = { domain: 'api', name: 'a b', revision: 7 } as PolicyReply
+    const shown = { name: 'per-second' } as PolicyReply['limits'][number]
+    expect(resetLimit(policy, shown).change({}, 'because', noApi)).toEqual({
+      method: 'POST',
+      path: '/v1/domains/api/policies/a%20b/reset',
+      body: { limit: 'per-second' },
+      ifMatch: 7,
+      reason: 'because',
+    })
   })
 
   it('drains a region for an hour unless somebody chooses otherwise, and resumes it without more words', () => {

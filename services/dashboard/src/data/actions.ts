@@ -88,13 +88,30 @@ export function editLimit(policy: PolicyReply, limit: PolicyReply['limits'][numb
   }
 }
 
+/** Starts the counters of a limit anew; rests on the policy as it is shown. */
+export function resetLimit(policy: PolicyReply, limit: PolicyReply['limits'][number]): Action {
+  return {
+    title: `Reset ${policy.domain}/${policy.name}, ${limit.name}`,
+    says: 'Every key has nothing spent of this limit, in every region. It cannot be undone.',
+    scope: 'quota:write',
+    fields: [],
+    change: (_values, reason) => ({
+      method: 'POST',
+      path: `${pathOf(policy)}/reset`,
+      body: { limit: limit.name },
+      ifMatch: policy.revision,
+      reason,
+    }),
+  }
+}
+
 const EMERGENCIES = {
   block: ['Block', 'Denies this tenant everything, for a time.'],
   allow: ['Allow', 'Lets this tenant pass without a limit, for a time.'],
   multiply: ['Multiply', 'Multiplies the limit, for a time.'],
   fix: ['Fix', 'Puts another number in place of the limit, for a time.'],
   freeze: ['Freeze loans', 'Keeps loans as they are, for a time.'],
-  pin: ['Pin split', 'Gives each region its base and no more, for a time.'],
+  pin: ['Pin split', 'Gives each region its part and no more, for a time.'],
 } as const satisfies Readonly<Record<EmergencyReply['kind'], readonly [string, string]>>
 
 export type EmergencyKind = EmergencyReply['kind']
@@ -111,9 +128,12 @@ export function emergency(
     readonly policy: string
     readonly limit: string | null
     readonly value: string
+    /** Those that the split of the limit names. */
+    readonly regions: readonly string[]
   },
 ): Action {
   const { domain, policy, limit } = about
+  const parts = kind === 'pin' && limit !== null ? pinnedParts(about.regions) : []
   const [name, says] = EMERGENCIES[kind]
   const isOfTenant = kind === 'block' || kind === 'allow'
   const own: readonly Field[] = isOfTenant
@@ -122,7 +142,7 @@ export function emergency(
       ? [{ name: 'factor', label: 'Factor', kind: 'number', value: '2' }]
       : kind === 'fix'
         ? [{ name: 'capacity', label: 'Capacity', kind: 'number', value: '' }]
-        : []
+        : parts
   return {
     title: `${name}: ${domain}/${policy}${limit === null || isOfTenant ? '' : `, ${limit}`}`,
     says,
@@ -139,11 +159,31 @@ export function emergency(
         ...(!isOfTenant && limit !== null && { limit }),
         ...(kind === 'multiply' && { factor: Number(values['factor']) }),
         ...(kind === 'fix' && { capacity: Number(values['capacity']) }),
+        ...splitOf(parts, values),
         reason,
         ttlSeconds: Number(values['for']),
       },
     }),
   }
+}
+
+/** A part of each region to pin it to, which may all be left out. */
+function pinnedParts(regions: readonly string[]): readonly Field[] {
+  return regions.map((region, i) => ({
+    name: `split.${region}`,
+    label: `Part of ${region}, %`,
+    kind: 'number',
+    value: '',
+    isOptional: true,
+    ...(i === 0 && { help: 'All empty: the parts that they have.' }),
+  }))
+}
+
+function splitOf(parts: readonly Field[], values: Values): { split?: Record<string, number> } {
+  const given = parts.flatMap(({ name }) =>
+    values[name] ? [[name.slice('split.'.length), Number(values[name])] as const] : [],
+  )
+  return given.length === 0 ? {} : { split: Object.fromEntries(given) }
 }
 
 export function endEmergency({ id, kind, domain, policy }: EmergencyReply): Action {

@@ -1,6 +1,6 @@
 import type { PolicyReply, SharesReply } from '../../../../shared/protocol/admin-replies.ts'
 import type { ViewProps } from '../app.tsx'
-import { editLimit, emergency } from '../data/actions.ts'
+import { editLimit, emergency, resetLimit } from '../data/actions.ts'
 import { descriptorOf, tenantOf } from '../data/key-entries.ts'
 import type { KeyShares, LimitShares } from '../data/live-state.ts'
 import { usePoll } from '../data/poll.ts'
@@ -160,7 +160,8 @@ function Actions(
 ) {
   const { api, caller, policyReply: policy, limit, chosen } = props
   const value = chosen === null ? '' : tenantOf(policy, chosen)
-  const about = { domain: policy.domain, policy: policy.name, limit: limit.name, value }
+  const regions = Object.keys(limit.split)
+  const about = { domain: policy.domain, policy: policy.name, limit: limit.name, value, regions }
   const { begin, dialog } = useAction(api, caller)
   return (
     <fieldset class="buttons">
@@ -169,6 +170,7 @@ function Actions(
       {EMERGENCIES.map(([kind, name]) => (
         <ActionButton key={kind} name={name} onClick={() => begin(emergency(kind, about))} />
       ))}
+      <ActionButton name="Reset limit" onClick={() => begin(resetLimit(policy, limit))} />
       {dialog}
     </fieldset>
   )

@@ -47,8 +47,8 @@ export function EmergencyTable(props: {
   )
 }
 
-function numbersOf({ value, factor, capacity, limit }: EmergencyReply): string {
-  return [value, factor && `× ${factor}`, capacity !== undefined && `at ${capacity}`, limit]
-    .filter(Boolean)
-    .join(' ')
+function numbersOf({ value, factor, capacity, limit, split }: EmergencyReply): string {
+  const parts = Object.entries(split ?? {}).map(([region, percent]) => `${region} ${percent} %`)
+  const numbers = [value, factor && `× ${factor}`, capacity !== undefined && `at ${capacity}`]
+  return [...numbers, limit, parts.join(', ')].filter(Boolean).join(' ')
 }
