@@ -4,6 +4,7 @@ import { EnforcerRing, type RingEntry } from './enforcer-ring.ts'
 import { type LeaseCounts, type LeaseOptions, Leases, type Post } from './leases/leases.ts'
 import { QuotaClientError } from './quota-error.ts'
 import { type Check, encodeCheck, type NamedCheck } from './requests.ts'
+import { settledBefore } from './settled-before.ts'
 
 export interface QuotaClientOptions {
   /** Enforcers of this region, such as `http://127.0.0.1:8080`; calls are spread over them. */
@@ -111,8 +112,11 @@ export class QuotaClient {
    */
   async check(check: Check): Promise<Answer> {
     const leased = this.#leases?.take(check) ?? null
-    if (leased !== null) return leased
     const { signal, ...body } = check
+    if (leased !== null) {
+      if (!('settled' in leased)) return leased
+      await settledBefore(this.#until(signal), leased.settled)
+    }
     try {
       const reply = await this.#post('/v1/check', encodeCheck(body), signal)
       const answer = parseAnswer(reply.body)
@@ -202,9 +206,14 @@ export class QuotaClient {
     await this.#agent.close()
   }
 
-  async #post(path: string, body: string, signal: AbortSignal | undefined): Promise<Reply> {
+  /** Aborted by the deadline of a call that begins now, or by its caller. */
+  #until(signal: AbortSignal | undefined): AbortSignal {
     const deadline = AbortSignal.timeout(this.#timeoutMs)
-    const until = signal === undefined ? deadline : AbortSignal.any([deadline, signal])
+    return signal === undefined ? deadline : AbortSignal.any([deadline, signal])
+  }
+
+  async #post(path: string, body: string, signal: AbortSignal | undefined): Promise<Reply> {
+    const until = this.#until(signal)
     let failure: unknown
     for (const entry of this.#ring.turn()) {
       const outcome = await this.#ask(entry, path, { body, signal: until, caller: signal })
@@ -213,7 +222,7 @@ export class QuotaClient {
       if (!outcome.isUncounted) break
     }
     if (signal?.aborted === true) throw signal.reason
-    const cause = deadline.aborted ? `within ${this.#timeoutMs} ms` : `(${describe(failure)})`
+    const cause = until.aborted ? `within ${this.#timeoutMs} ms` : `(${describe(failure)})`
     throw new QuotaClientError('QUOTA_CLIENT_UNAVAILABLE', `no enforcer answered ${cause}`, {
       cause: failure,
     })

@@ -8,6 +8,9 @@ const NAME_LENGTH_MAX = 512
 /** What a key that has just become hot is taken to spend in a tick. */
 const ASKED_PER_TICK_FIRST = 4
 
+/** Blocks are as large as what 50 ms spend, and live for 100 ms; so much may have gone from Redis since the last one. */
+const SHORT_OF = 4
+
 /** A domain and descriptor that is checked often, and its blocks. */
 export class LeasedKey {
   readonly #domain: string
@@ -16,7 +19,11 @@ export class LeasedKey {
   next: Block | null = null
   /** False once it was given up. */
   isHeld = true
-  isAsking = false
+  /** The request for a block that is under way; recalled where the block goes back as soon as it is here. */
+  asking: Promise<void> | null = null
+  isRecalled = false
+  /** What Redis had left when it last granted a block. */
+  remaining = Number.POSITIVE_INFINITY
   pausedUntilMs = Number.NEGATIVE_INFINITY
   /** Tokens asked for since the last tick, and smoothed over the ticks before. */
   asked = 0
@@ -43,6 +50,12 @@ export class LeasedKey {
       name += `${key.length}.${value.length}:${key}${value}`
     }
     return name.length > NAME_LENGTH_MAX ? null : name
+  }
+
+  /** Whether Redis, when it last granted, had so little left that by now it may lack `cost`. */
+  isShortOf(cost: number): boolean {
+    const unspent = (this.block?.tokens ?? 0) + (this.next?.tokens ?? 0)
+    return this.remaining < SHORT_OF * (cost + unspent)
   }
 
   /** Called every tick; for how many of them nothing was asked for. */

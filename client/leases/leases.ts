@@ -38,6 +38,11 @@ export interface LeaseCounts {
   readonly returned: number
 }
 
+/** What a check may lack goes back: it is to be asked for after that. */
+export interface Leaving {
+  readonly settled: Promise<unknown>
+}
+
 /** One request to the enforcers. Rejects as a check does. */
 export type Post = (
   path: string,
@@ -96,10 +101,10 @@ export class Leases {
   }
 
   /**
-   * The answer to a check that a block covers; null where an enforcer is to be asked. Of one descriptor, without a
-   * `requestId`: what is named is refunded and released in Redis, which must have admitted it by that name.
+   * The answer to a check that a block covers; null where an enforcer is to be asked, or what is to settle before. Of one descriptor, without a `requestId`: what is
+   * named is refunded and released in Redis, which must have admitted it by that name.
    */
-  take(check: Check): Answer | null {
+  take(check: Check): Answer | Leaving | null {
     const { cost = 1, requestId, signal } = check
     if (this.#isClosed || requestId !== undefined || signal?.aborted === true) return null
     if (!(Number.isSafeInteger(cost) && cost > 0)) return null
@@ -121,7 +126,7 @@ export class Leases {
     this.#revision = revision
     for (const held of this.#held.values()) {
       held.pausedUntilMs = Number.NEGATIVE_INFINITY
-      this.#retire(held, (block) => block.revision < revision)
+      void Promise.all(this.#retire(held, (block) => block.revision < revision))
     }
   }
 
@@ -134,17 +139,14 @@ export class Leases {
     while (this.#underWay.size > 0) await Promise.all(this.#underWay)
   }
 
-  #spend(held: LeasedKey, cost: number, nowMs: number): Answer | null {
+  #spend(held: LeasedKey, cost: number, nowMs: number): Answer | Leaving | null {
     const { block, next } = held
     let usable = block
     if (block === null || !block.covers(cost, nowMs)) {
-      if (next === null || !next.covers(cost, nowMs)) {
-        this.#ask(held)
-        return null
-      }
+      if (next === null || !next.covers(cost, nowMs)) return this.#leave(held, cost)
       held.block = usable = next
       held.next = null
-      if (block !== null) this.#giveBack(held, block)
+      if (block !== null) void this.#giveBack(held, block)
     }
     if (usable === null) return null
     const answer = usable.spend(cost)
@@ -152,6 +154,23 @@ export class Leases {
     this.#counts.admitted += cost
     if (usable.tokens <= usable.refillAt) this.#ask(held)
     return answer
+  }
+
+  /**
+   * Has an enforcer decide. A dear check is not to be denied for want of what is held here: where Redis had little left,
+   * blocks go back before it, the one that is on its way too, and the next is asked for at a later tick.
+   */
+  #leave(held: LeasedKey, cost: number): Leaving | null {
+    if (cost === 1 || !held.isShortOf(cost)) {
+      this.#ask(held)
+      return null
+    }
+    const returns = this.#retire(held, () => true)
+    if (held.asking !== null && cost >= LEASE_TOKENS_MIN) {
+      held.isRecalled = true
+      returns.push(held.asking)
+    }
+    return returns.length === 0 ? null : { settled: Promise.all(returns) }
   }
 
   #hold(key: string, check: Check): void {
@@ -171,11 +190,11 @@ export class Leases {
     const nowMs = this.#nowMs()
     for (const [key, held] of this.#held) {
       const idleTicks = held.tick()
-      if (idleTicks >= IDLE_TICKS && nowMs >= held.pausedUntilMs && !held.isAsking) {
+      if (idleTicks >= IDLE_TICKS && nowMs >= held.pausedUntilMs && held.asking === null) {
         this.#drop(key, held)
         continue
       }
-      this.#retire(held, (block) => nowMs >= block.deadlineMs - GIVE_UP_BEFORE_MS)
+      void Promise.all(this.#retire(held, (block) => nowMs >= block.deadlineMs - GIVE_UP_BEFORE_MS))
       if (idleTicks === 0 && held.next === null && endsSoon(held.block, nowMs)) this.#ask(held)
     }
     this.#timer = this.#held.size === 0 ? null : this.#nextTick()
@@ -184,16 +203,18 @@ export class Leases {
   #drop(key: string, held: LeasedKey): void {
     held.isHeld = false
     this.#held.delete(key)
-    this.#retire(held, () => true)
+    void Promise.all(this.#retire(held, () => true))
   }
 
-  #retire(held: LeasedKey, isOver: (block: Block) => boolean): void {
+  #retire(held: LeasedKey, isOver: (block: Block) => boolean): Promise<void>[] {
+    const returns: Promise<void>[] = []
     for (const place of ['block', 'next'] as const) {
       const block = held[place]
       if (block === null || !isOver(block)) continue
       held[place] = null
-      this.#giveBack(held, block)
+      returns.push(this.#giveBack(held, block))
     }
+    return returns
   }
 
   /** Asks for a block unless one is on its way, or waits to be spent. */
@@ -201,19 +222,20 @@ export class Leases {
     // The instant from which the block may be spent is taken before anything of it is sent.
     const sentMs = this.#nowMs()
     const isPaused = sentMs < Math.max(held.pausedUntilMs, this.#pausedUntilMs)
-    if (held.isAsking || held.next !== null || isPaused || this.#isClosed) return
-    held.isAsking = true
+    if (held.asking !== null || held.next !== null || isPaused || this.#isClosed) return
     const perTick = Math.max(held.askedPerTick, held.asked)
     const tokens = Math.max(LEASE_TOKENS_MIN, Math.ceil((perTick * LEASE_MS) / (2 * TICK_MS)))
-    const asked = this.#post(LEASE_PATH, held.encode({ tokens })).then(
-      ({ headers, body }) => this.#answered(held, { headers, body, sentMs }),
-      () => this.#failed(),
-    )
-    this.#follow(
-      asked.finally(() => {
-        held.isAsking = false
-      }),
-    )
+    const body = held.encode({ tokens })
+    held.asking = this.#post(LEASE_PATH, body)
+      .then(
+        (reply) => this.#answered(held, { ...reply, sentMs }),
+        () => this.#failed(),
+      )
+      .finally(() => {
+        held.asking = null
+        held.isRecalled = false
+      })
+    this.#follow(held.asking)
   }
 
   #answered(
@@ -223,7 +245,7 @@ export class Leases {
       readonly body: unknown
       readonly sentMs: number
     },
-  ): void {
+  ): void | Promise<void> {
     const answer = parseLeaseAnswer(reply.body)
     if (answer === null) {
       this.#failed()
@@ -237,14 +259,15 @@ export class Leases {
       return
     }
     this.#counts.granted += answer.tokens
+    held.remaining = (answer.decision.remaining ?? 0) - answer.tokens
     const block = new Block(answer, reply.headers, reply.sentMs)
     const isLate = !block.covers(1, nowMs)
     const isOld = block.revision < this.#revision
     // A block of few tokens saves nothing: there are few left, and to ask for each of them would be one request more.
     const isSmall = answer.tokens < LEASE_TOKENS_MIN
     if (isLate || isOld || isSmall) held.pausedUntilMs = nowMs + PAUSE_MS
-    if (held.isHeld && !isLate && !isOld) held.next = block
-    else this.#giveBack(held, block)
+    if (!held.isHeld || held.isRecalled || isLate || isOld) return this.#giveBack(held, block)
+    held.next = block
   }
 
   /** Checks go on one by one: an enforcer without leases, an outage, a token that is refused. */
@@ -253,10 +276,10 @@ export class Leases {
   }
 
   /** A block whose return fails is void at its end; its bucket refills by itself, its window misses it until it ends. */
-  #giveBack(held: LeasedKey, block: Block): void {
+  #giveBack(held: LeasedKey, block: Block): Promise<void> {
     const { id, tokens } = block
     block.tokens = 0
-    if (tokens === 0) return
+    if (tokens === 0) return Promise.resolve()
     const returned = this.#post(LEASE_RETURN_PATH, held.encode({ id, tokens })).then(
       () => {
         this.#counts.returned += tokens
@@ -264,6 +287,7 @@ export class Leases {
       () => {},
     )
     this.#follow(returned)
+    return returned
   }
 
   #follow(work: Promise<void>): void {

@@ -302,6 +302,18 @@ describe('a check that no block covers', () => {
   })
 })
 
+describe('a dear check', () => {
+  it('is admitted by what Redis and the blocks of its client have together', async () => {
+    const client = aClient()
+    const sum = admitted(await send(client, 'few', 'dear', 2_000))
+    expect(sum).toBe(2_000)
+    const dear = await client.check({ ...key('few', 'dear'), cost: 2_000 })
+    expect(dear.allowed).toBe(true)
+    await close(client)
+    expect(client.leaseCounts?.keys).toBe(0)
+  })
+})
+
 describe('the metrics of an enforcer', () => {
   it('say what clients took in blocks, and count no check that a block answered', async () => {
     const [tokens, checks] = [

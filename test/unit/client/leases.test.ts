@@ -105,7 +105,7 @@ describe('the leases of a client', () => {
       decidedBy: 'lease',
       headers: { ratelimit: '"p";r=997;t=1', 'ratelimit-policy': '"p";q=9' },
     })
-    expect(leases.take(CHECK)?.decisions[0]?.remaining).toBe(996)
+    expect(leases.take(CHECK)).toMatchObject({ decisions: [{ remaining: 996 }] })
   })
 
   it('are void a lease after they were asked for, however late the answer came', async () => {
@@ -162,7 +162,33 @@ describe('the leases of a client', () => {
     expect(leases.counts).toMatchObject({ checks: 130, admitted: 130, granted: 130, returned: 0 })
   })
 
-  it('leave a check that is larger than what is left to an enforcer, and keep what is left', async () => {
+  it('go back before a dear check where Redis had little left, so that no check is denied what is held here', async () => {
+    const short = { decision: { ...decision, remaining: 150 } }
+    await makeHot().answer(granted(100, short))
+    const first = ids
+    for (let turn = 0; turn < 85; turn++) leases.take(CHECK)
+    const waiting = last()
+    const left = leases.take({ ...CHECK, cost: 60 })
+    if (left === null || !('settled' in left)) throw new Error('something goes back')
+    let isReady = false
+    void left.settled.then(() => {
+      isReady = true
+    })
+    await waiting.answer(granted(30, short))
+    expect(returns()).toEqual([
+      [`id-${first}`, 15],
+      [`id-${ids}`, 30],
+    ])
+    expect(isReady).toBe(false)
+    for (const one of sent.slice(-2)) await one.answer({ outcome: 'returned' })
+    expect(isReady).toBe(true)
+    // Nor is the next one asked for before the check had its turn.
+    expect(asks()).toHaveLength(2)
+    await vi.advanceTimersByTimeAsync(20)
+    expect(asks()).toHaveLength(3)
+  })
+
+  it('stay where Redis had plenty left', async () => {
     await makeHot().answer(granted(100))
     expect(leases.take({ ...CHECK, cost: 101 })).toBeNull()
     expect(leases.take({ ...CHECK, cost: 100 })).not.toBeNull()
