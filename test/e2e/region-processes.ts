@@ -75,14 +75,21 @@ export class RegionProcesses {
       }),
     ])
     const region = new RegionProcesses({ daemon, enforcer }, { nats, admin, redisUrl })
-    await vi.waitFor(
+    await region.#untilReady().catch(async (err: unknown) => {
+      await region.stop()
+      throw err
+    })
+    return region
+  }
+
+  #untilReady(): Promise<void> {
+    return vi.waitFor(
       async () => {
-        expect(await region.isServing()).toBe(true)
-        expect(await region.isReady()).toBe(true)
+        expect(await this.isServing()).toBe(true)
+        expect(await this.isReady()).toBe(true)
       },
       { timeout: 30_000, interval: 50 },
     )
-    return region
   }
 
   /** Whether the daemon leads the region and has served it. */
