@@ -33,7 +33,8 @@ export class LeasedKey {
   /** Of a check of one descriptor. */
   constructor({ domain, descriptors: [descriptor = {}] }: Check) {
     this.#domain = domain
-    this.#entries = entriesOf(descriptor)
+    // Whoever gave the list may write to it later, and a block of another key must never be spent for this one.
+    this.#entries = entriesOf(descriptor).map(({ key, value }) => ({ key, value }))
   }
 
   /** The same for checks of the same key alone; null of those that no block covers, and of input that is not valid. */

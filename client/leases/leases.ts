@@ -101,8 +101,9 @@ export class Leases {
   }
 
   /**
-   * The answer to a check that a block covers; null where an enforcer is to be asked, or what is to settle before. Of one descriptor, without a `requestId`: what is
-   * named is refunded and released in Redis, which must have admitted it by that name.
+   * The answer to a check that a block covers; null where an enforcer is to be asked, or what is to settle before. Of one
+   * descriptor, without a `requestId`: what is named is refunded and released in Redis, which must have admitted it by
+   * that name.
    */
   take(check: Check): Answer | Leaving | null {
     const { cost = 1, requestId, signal } = check

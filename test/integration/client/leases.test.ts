@@ -273,7 +273,10 @@ describe('a check that no block covers', () => {
       expect(answers.every(({ allowed, decidedBy }) => allowed && decidedBy === 'enforcer')).toBe(
         true,
       )
-      expect(requests.filter((path) => path === '/v1/lease')).toHaveLength(1)
+      const asked = requests.filter((path) => path === '/v1/lease').length
+      expect(asked).toBeGreaterThanOrEqual(1)
+      // It is asked for again after 5 s, which a busy machine may take.
+      expect(asked).toBeLessThanOrEqual(3)
     }
   })
 

@@ -94,6 +94,18 @@ describe('the leases of a client', () => {
     ])
   })
 
+  it('stay with the key that they are of, though its caller writes to the descriptor later', async () => {
+    const entry = { key: 'tenant', value: 'acme' }
+    const descriptors = [[entry]]
+    for (let turn = 0; turn < 10; turn++) leases.take({ ...CHECK, descriptors })
+    await last().answer(granted(40))
+    entry.value = 'other'
+    expect(leases.take({ ...CHECK, descriptors })).toBeNull()
+    await vi.advanceTimersByTimeAsync(80)
+    const back = last(sent.filter(({ path }) => path === '/v1/lease/return'))
+    expect(back.body['descriptors']).toEqual([{ entries: [{ key: 'tenant', value: 'acme' }] }])
+  })
+
   it('answer as the enforcer would, with what remains after each check', async () => {
     await makeHot().answer(granted(40))
     expect(leases.take({ ...CHECK, cost: 3 })).toEqual({
