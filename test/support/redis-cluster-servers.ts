@@ -66,6 +66,7 @@ export async function startRedisCluster(size: number): Promise<RedisClusterServe
   for (const [index, replica] of replicas.entries()) {
     await replica.redis.call('CLUSTER', 'REPLICATE', masters[index]?.id ?? '')
   }
+  await knownAsReplicas(members, replicas)
   await healthy(members)
   return {
     url: `redis+cluster://${masters.map(({ port }) => `${HOST}:${port}`).join(',')}`,
@@ -104,6 +105,22 @@ async function knownToAll(members: readonly ClusterMember[]): Promise<void> {
       const nodes = String(await redis.cluster('NODES'))
       if (nodes.includes('handshake')) throw new Error('nodes are meeting')
       for (const { id } of members) if (!nodes.includes(id)) throw new Error('a node is unknown')
+    }
+  })
+}
+
+/** A node that has not heard of it yet tells its clients of another master, which a replica refuses to be. */
+async function knownAsReplicas(
+  members: readonly ClusterMember[],
+  replicas: readonly ClusterMember[],
+): Promise<void> {
+  await waitFor(async () => {
+    for (const { redis } of members) {
+      const lines = String(await redis.cluster('NODES')).split('\n')
+      for (const { id } of replicas) {
+        const isTold = lines.some((line) => line.startsWith(id) && line.includes('slave'))
+        if (!isTold) throw new Error('a replica is taken for a master')
+      }
     }
   })
 }
