@@ -105,7 +105,7 @@ class Connection {
     let rest: Buffer = Buffer.alloc(0)
     socket.on('data', (chunk) => {
       const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
-      rest = readFrames(bytes, ({ type, flags, stream }) => {
+      rest = readFrames(bytes, (type, flags, stream) => {
         if (type === TYPE.settings && (flags & FLAG.ack) === 0) {
           socket.write(frame(TYPE.settings, FLAG.ack, 0, Buffer.alloc(0)))
         }
@@ -140,23 +140,17 @@ function greet(socket: Socket): void {
   socket.write(frame(TYPE.windowUpdate, 0, 0, room))
 }
 
-interface FrameHead {
-  readonly type: number
-  readonly flags: number
-  readonly stream: number
-}
+/** Three numbers and no object: one is read for each frame. */
+type TellFrame = (type: number, flags: number, stream: number) => void
 
 /** Tells of each whole frame; gives the bytes of one that has not arrived whole. */
-function readFrames(bytes: Buffer, tell: (head: FrameHead) => void): Buffer {
+function readFrames(bytes: Buffer, tell: TellFrame): Buffer {
   let position = 0
   while (bytes.length - position >= FRAME_HEADER_BYTES) {
     const end = position + FRAME_HEADER_BYTES + bytes.readUIntBE(position, 3)
     if (end > bytes.length) break
-    tell({
-      type: bytes.readUInt8(position + 3),
-      flags: bytes.readUInt8(position + 4),
-      stream: bytes.readUInt32BE(position + 5),
-    })
+    const stream = bytes.readUInt32BE(position + 5)
+    tell(bytes.readUInt8(position + 3), bytes.readUInt8(position + 4), stream)
     position = end
   }
   return bytes.subarray(position)
