@@ -9,7 +9,7 @@ import Fastify from 'fastify'
 import { startServer } from '../support/server-process.ts'
 import { latencyMsP99, requestsPerSecond } from './http-load.ts'
 import type { Prepared } from './measure.ts'
-import { bucketPolicy, startBenchRegion } from './region.ts'
+import { bucketPolicy, enforcerEnv, startBenchRegion } from './region.ts'
 
 const SELF = fileURLToPath(import.meta.url)
 const ROUND_MS = 2_000
@@ -64,14 +64,7 @@ async function startBoth(): Promise<{
   stop(): Promise<void>
 }> {
   const region = await startBenchRegion(bucketPolicy(CAPACITY_NEVER_MET, 1_000))
-  const env = {
-    PATH: process.env['PATH'],
-    REGION: 'here',
-    REDIS_URL: region.url,
-    REDIS_DEADLINE_MS: '1000',
-    ENFORCER_PORT: '0',
-    ENFORCER_GRPC_PORT: '0',
-  }
+  const env = enforcerEnv(region)
   const main = join(dirname(SELF), '../../services/enforcer/main.js')
   const enforcer = await startServer(process.execPath, [main], 'policies applied', { env })
   const echo = await startServer(process.execPath, [SELF, 'echo'], '"url"')

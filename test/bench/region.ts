@@ -68,6 +68,18 @@ export function bucketPolicy(capacity: number, windowMs: number): RegionPolicySp
   }
 }
 
+/** Settings of an enforcer process over a region's Redis. Nothing but a hung run is late enough to be given up. */
+export function enforcerEnv({ url }: BenchRegion): Readonly<Record<string, string | undefined>> {
+  return {
+    PATH: process.env['PATH'],
+    REGION: 'here',
+    REDIS_URL: url,
+    REDIS_DEADLINE_MS: '1000',
+    ENFORCER_PORT: '0',
+    ENFORCER_GRPC_PORT: '0',
+  }
+}
+
 /** How all of a bench reach Redis, ours and the peer. */
 export type Transport = 'tcp' | 'socket'
 

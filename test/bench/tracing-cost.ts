@@ -10,7 +10,7 @@ import { PACKAGE_ROOT } from '../../shared/runtime/assets.ts'
 import { startServer } from '../support/server-process.ts'
 import { requestsPerSecond } from './http-load.ts'
 import type { Prepared } from './measure.ts'
-import { bucketPolicy, startBenchRegion } from './region.ts'
+import { bucketPolicy, enforcerEnv, startBenchRegion } from './region.ts'
 
 const ROUND_MS = 2_000
 const CAPACITY_NEVER_MET = 1_000_000
@@ -33,15 +33,7 @@ async function prepare(
   const region = await startBenchRegion(bucketPolicy(CAPACITY_NEVER_MET, 1_000))
   const collector = await startCollector()
   const start = async (more: Readonly<Record<string, string>>) => {
-    const env = {
-      PATH: process.env['PATH'],
-      REGION: 'here',
-      REDIS_URL: region.url,
-      REDIS_DEADLINE_MS: '1000',
-      ENFORCER_PORT: '0',
-      ENFORCER_GRPC_PORT: '0',
-      ...more,
-    }
+    const env = { ...enforcerEnv(region), ...more }
     const server = await startServer(process.execPath, [MAIN], 'policies applied', { env })
     const url = /"url":"(http:[^"]+)"/.exec(server.log())?.[1] ?? ''
     return { server, url }
